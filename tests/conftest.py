@@ -34,7 +34,7 @@ class OutsideNetwork(Exception):
 
 
 def is_local(host: object) -> bool:
-    """Whether a host is this machine: localhost, loopback, the unspecified address or a port of ours."""
+    """Whether a host is this machine: localhost, a loopback address or the unspecified one."""
     if isinstance(host, bytes):
         host = host.decode()
     if host in (None, "", "localhost"):

@@ -1,0 +1,50 @@
+"""agent_lab: a debug runtime for tool-calling chat agents, with every hand-off in sight.
+
+Names are loaded on first use, so importing the package costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agent_lab.application.agent import Agent
+    from agent_lab.application.queues import RuntimeQueues
+    from agent_lab.application.request import DebugRunRequest
+    from agent_lab.application.tools import tool
+    from agent_lab.bootstrap import DebugRuntime
+    from agent_lab.domain.limits import Limits
+    from agent_lab.domain.messages import ChatMessage, ToolCall
+
+_HOME = {
+    "Agent": "application.agent",
+    "ChatMessage": "domain.messages",
+    "DebugRunRequest": "application.request",
+    "DebugRuntime": "bootstrap",
+    "Limits": "domain.limits",
+    "RuntimeQueues": "application.queues",
+    "ToolCall": "domain.messages",
+    "tool": "application.tools",
+}
+
+__all__ = [
+    "Agent",
+    "ChatMessage",
+    "DebugRunRequest",
+    "DebugRuntime",
+    "Limits",
+    "RuntimeQueues",
+    "ToolCall",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""Time and tasks: the journal, the gate, the queues, the workers and the runtime that owns them."""

@@ -1,0 +1,46 @@
+"""What an agent is: instructions, a model, tools and limits, under a name."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent_lab.application.ports import Model
+from agent_lab.application.tools import Tool, as_tool
+from agent_lab.domain.errors import ToolDefinitionError
+from agent_lab.domain.limits import Limits
+from agent_lab.domain.messages import ToolSchema
+
+
+class Agent:
+    """A named definition; any number of sessions run it at once.
+
+    `model` is an object with the `Model` protocol, a function that answers a request, or a string
+    such as `"scripted:FILE.json"`; strings and functions are resolved when a session opens.
+    `tools` are `@tool` functions or plain ones. Raises ToolDefinitionError for two of one name.
+    """
+
+    __slots__ = ("base_url", "instructions", "limits", "model", "name", "schemas", "tools")
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        model: Model | Callable[..., Any] | str,
+        instructions: str | None = None,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+        limits: Limits | None = None,
+        base_url: str | None = None,
+    ) -> None:
+        self.name = name
+        self.model = model
+        self.instructions = instructions
+        self.limits = limits or Limits()
+        self.base_url = base_url
+        made = [as_tool(candidate) for candidate in tools]
+        self.tools: dict[str, Tool] = {tool.name: tool for tool in made}
+        if len(self.tools) < len(made):
+            names = [tool.name for tool in made]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise ToolDefinitionError(
+                f"agent {name!r} has two tools named {twice[0]!r}; rename one"
+            )
+        self.schemas: tuple[ToolSchema, ...] = tuple(tool.schema for tool in made)

@@ -1,0 +1,249 @@
+"""ChatAgent: asks the conversation what is due, does it, asks again. It decides nothing."""
+
+from asyncio import CancelledError, current_task
+from collections.abc import AsyncIterator, Callable
+from typing import assert_never
+
+from agent_lab.application.gate import Hop
+from agent_lab.application.nudge import Nudge
+from agent_lab.application.session import Session
+from agent_lab.domain.actions import AwaitInput, AwaitReplies, CallModel, EndTurn, RunTools
+from agent_lab.domain.errors import ModelError
+from agent_lab.domain.messages import EVENT_TYPES, ModelEvent, ModelRequest, TextDelta
+from agent_lab.domain.payloads import ModelRequested, Text, ToolCalled
+
+_MODEL, _TEXT, _GRACE, _RETRY = "model call", "text", "model grace", "retry"
+
+
+class ChatAgent:
+    """The worker that takes `input`, asks the model and puts `events` and `output`.
+
+    Whatever it awaits it can be nudged out of; it then finds out anew what is due, so no decision
+    survives an await.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._conversation = session.conversation
+        self._nudge: Nudge | None = None
+        self._text: list[str] = []
+        self._text_at = float("-inf")
+        self._failures = 0
+        self.replace: Callable[[], object] = lambda: None
+        session.nudge_chat = self._nudged
+
+    async def run(self) -> None:
+        """Work until `input` is closed; raises QueueClosed then.
+
+        Returns only in a task that was abandoned, when another one works already.
+        """
+        task = current_task()
+        assert task is not None
+        nudge = self._nudge = Nudge(task, self._session.is_stopping)
+        while self._nudge is nudge:
+            try:
+                await self._work(nudge)
+            except CancelledError:
+                if not nudge.absorb():
+                    raise
+                if self._nudge is nudge:
+                    self._session.clock.clear(_GRACE)
+
+    async def _work(self, nudge: Nudge) -> None:
+        session, conversation = self._session, self._conversation
+        queue, receive, decide = session.queues.input, conversation.receive, session.decide
+        while self._nudge is nudge:
+            if session.outbox:
+                await self._flush()
+            if queue.qsize():
+                decide(receive(await queue.get()))
+                continue
+            match action := conversation.next_action():
+                case CallModel():
+                    await self._call_model()
+                case RunTools():
+                    await self._put_call(action.calls[0])
+                case EndTurn():
+                    decide(conversation.end_turn())
+                case AwaitReplies() | AwaitInput():
+                    decide(receive(await queue.get()))
+                case _:
+                    assert_never(action)
+
+    def _nudged(self) -> None:
+        """Throw the worker out of its await; a model that holds on to it is left behind."""
+        if self._nudge is not None:
+            self._nudge()
+            self._session.clock.set(_GRACE, self._session.limits.grace, self._abandon)
+
+    def _abandon(self) -> None:
+        self._nudge = None
+        self._session.abandoned.tasks += 1
+        self.replace()
+
+    async def _flush(self) -> None:
+        """Move what was decided to `output`, in order; waits while nobody takes."""
+        outbox, output = self._session.outbox, self._session.queues.output
+        while outbox:
+            if output.full():
+                await output.room()
+            output.put_nowait(outbox[0])
+            outbox.popleft()
+
+    async def _put_call(self, call: ToolCalled) -> None:
+        await self._session.queues.events.put(call)
+        self._conversation.calls.dispatched(call)
+
+    # -- the model -------------------------------------------------------------------------------
+
+    async def _call_model(self) -> None:
+        session, conversation = self._session, self._conversation
+        if session.gate.hold is not None:
+            await session.gate.hold(Hop("model"))
+            if session.queues.input.qsize() or not isinstance(
+                conversation.next_action(), CallModel
+            ):
+                return  # something came while the hop was held: ask again
+        session.decide(conversation.begin_call())
+        if not conversation.calling:
+            return
+        request = self._request()
+        session.decide(
+            (ModelRequested(turn=conversation.turn, step=conversation.step, request=request),)
+        )
+        session.clock.set(_MODEL, session.limits.model_timeout, self._timed_out)
+        try:
+            await self._listen(request)
+        except ModelError as error:
+            await self._failed(request.call, error)
+        finally:
+            session.clock.clear(_MODEL)
+
+    def _request(self) -> ModelRequest:
+        session, conversation = self._session, self._conversation
+        return ModelRequest(
+            session.session_id,
+            session.model.name,
+            session.model.dialect,
+            session.agent.instructions,
+            session.agent.schemas,
+            conversation.history,
+            conversation.start,
+            len(conversation.history),
+            conversation.call,
+            conversation.answers,
+        )
+
+    async def _listen(self, request: ModelRequest) -> None:
+        session, conversation, call = self._session, self._conversation, request.call
+        stream = session.model.stream(request)
+        try:
+            while (event := await self._next(stream)) is not None:
+                if not conversation.hear(call, event):
+                    break
+                if type(event) is TextDelta:
+                    self._say(event.text)
+                    if session.outbox:
+                        await self._flush()
+        except BaseException:
+            await _close(stream)
+            raise
+        self._flush_text()
+        decided = conversation.answered(call)
+        if decided is None:
+            raise ModelError(
+                "the answer was cut off: the stream ended without a last event",
+                code="provider_cut",
+                hint="nothing of it was kept; send the message again",
+                may_pass=True,
+            )
+        self._failures = 0
+        session.decide(decided)
+
+    async def _next(self, stream: AsyncIterator[ModelEvent]) -> ModelEvent | None:
+        """The stream's next event, None at its end; whatever it raises comes out as ModelError."""
+        try:
+            event = await anext(stream)
+        except StopAsyncIteration:
+            return None
+        except ModelError:
+            raise
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            if isinstance(error, CancelledError) and self._nudge is not None:
+                if self._nudge.is_cancelled:
+                    raise
+                self._nudge.disown()
+            raise _unexpected(error) from error
+        if type(event) not in EVENT_TYPES:
+            raise _unexpected(TypeError(f"the model yielded a {type(event).__name__}"))
+        return event
+
+    # -- text, coalesced -------------------------------------------------------------------------
+
+    def _say(self, text: str) -> None:
+        self._text.append(text)
+        clock, interval = self._session.clock, self._session.limits.text_interval
+        wait = self._text_at + interval - clock.now()
+        if wait <= 0:
+            self._flush_text()
+        elif len(self._text) == 1:
+            clock.set(_TEXT, wait, self._flush_text)
+
+    def _flush_text(self) -> None:
+        if not self._text:
+            return
+        session, conversation = self._session, self._conversation
+        text = "".join(self._text)
+        self._text.clear()
+        session.clock.clear(_TEXT)
+        if conversation.calling:
+            self._text_at = session.clock.now()
+            session.decide((Text(turn=conversation.turn, step=conversation.step, text=text),))
+
+    # -- what goes wrong -------------------------------------------------------------------------
+
+    def _timed_out(self) -> None:
+        session, limit = self._session, self._session.limits.model_timeout
+        session.control(
+            self._conversation.failed(
+                self._conversation.call,
+                "model_timeout",
+                f"the model gave no whole answer within {limit:g} s",
+                "raise Limits.model_timeout, or look at the provider",
+            )
+        )
+
+    async def _failed(self, call: int, error: ModelError) -> None:
+        session, conversation = self._session, self._conversation
+        if not conversation.calling or conversation.call != call:
+            return  # the turn was stopped meanwhile
+        self._text.clear()
+        self._failures += 1
+        if not error.may_pass or self._failures > session.limits.model_retries:
+            self._failures = 0
+            session.decide(conversation.failed(call, error.code, str(error), error.hint))
+            return
+        delay = session.limits.retry_delay * 2 ** (self._failures - 1)
+        session.decide(
+            conversation.retry(
+                call, attempt=self._failures, delay=delay, code=error.code, message=str(error)
+            )
+        )
+        await session.clock.sleep(_RETRY, delay)
+
+
+def _unexpected(error: BaseException) -> ModelError:
+    """A fault of the model object that it did not name."""
+    return ModelError(
+        f"{type(error).__name__}: {error}" if str(error) else type(error).__name__,
+        code="model_error",
+        hint="the model raised it; see its own documentation",
+    )
+
+
+async def _close(stream: AsyncIterator[ModelEvent]) -> None:
+    """Let a stream that is left in the middle clean up now, not when it is collected."""
+    if close := getattr(stream, "aclose", None):
+        await close()

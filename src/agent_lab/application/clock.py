@@ -1,0 +1,93 @@
+"""The session's clock: the loop's, less the time it stood still; and its one timer."""
+
+from asyncio import AbstractEventLoop, Future, TimerHandle
+from collections.abc import Callable, Hashable
+
+Alarm = Callable[[], object]
+
+
+class SessionClock:
+    """Seconds on the loop's clock, shifted by every pause, and all deadlines of a session.
+
+    Deadlines lie in a dict and one loop timer serves them: it is set for the earliest and
+    re-set when it rings, so that a deadline that is met, as nearly all are, costs two dict
+    operations and no timer.
+    """
+
+    __slots__ = ("_alarms", "_handle", "_loop", "_paused_at", "_rings_at", "_shift")
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._shift = 0.0
+        self._paused_at: float | None = None
+        self._alarms: dict[Hashable, tuple[float, Alarm]] = {}
+        self._handle: TimerHandle | None = None
+        self._rings_at = 0.0
+
+    def now(self) -> float:
+        """Seconds; stands still while the session is paused."""
+        at = self._loop.time() if self._paused_at is None else self._paused_at
+        return at - self._shift
+
+    def set(self, key: Hashable, delay: float, alarm: Alarm) -> None:
+        """Call `alarm` in `delay` seconds; it must not raise. A key has one alarm."""
+        deadline = self.now() + delay
+        self._alarms[key] = (deadline, alarm)
+        if self._handle is None or deadline < self._rings_at:
+            self._arm(deadline)
+
+    def clear(self, key: Hashable) -> None:
+        """Forget an alarm; a key without one is fine."""
+        self._alarms.pop(key, None)
+
+    async def sleep(self, key: Hashable, delay: float) -> None:
+        """Wait `delay` seconds on this clock."""
+        done: Future[None] = self._loop.create_future()
+        self.set(key, delay, lambda: done.done() or done.set_result(None))
+        try:
+            await done
+        finally:
+            self.clear(key)
+
+    def pause(self) -> None:
+        """Stand still. Pausing twice is pausing once."""
+        if self._paused_at is None:
+            self._paused_at = self._loop.time()
+            self._disarm()
+
+    def resume(self) -> None:
+        """Go on; the time between is in no limit."""
+        if self._paused_at is not None:
+            self._shift += self._loop.time() - self._paused_at
+            self._paused_at = None
+            self._arm_next()
+
+    def stop(self) -> None:
+        """Forget all alarms."""
+        self._alarms.clear()
+        self._disarm()
+
+    def _arm(self, deadline: float) -> None:
+        self._disarm()
+        if self._paused_at is None:
+            self._rings_at = deadline
+            self._handle = self._loop.call_at(deadline + self._shift, self._ring)
+
+    def _disarm(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _arm_next(self) -> None:
+        if self._alarms:
+            self._arm(min(deadline for deadline, _ in self._alarms.values()))
+
+    def _ring(self) -> None:
+        self._handle = None
+        now = self.now()
+        due = [(at, key, alarm) for key, (at, alarm) in self._alarms.items() if at <= now]
+        for _, key, alarm in sorted(due, key=lambda item: item[0]):
+            if key in self._alarms:
+                del self._alarms[key]
+                alarm()
+        self._arm_next()

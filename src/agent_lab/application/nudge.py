@@ -1,0 +1,50 @@
+"""Cancelling a task of one's own so that it can tell it from being cancelled by somebody else."""
+
+from asyncio import Task
+from collections.abc import Callable
+from typing import Any
+
+
+class Nudge:
+    """Throws the task out of whatever it awaits; the task then asks anew what to do.
+
+    An outside cancellation that comes at the same time wins: it is never swallowed.
+    """
+
+    __slots__ = ("_count", "_stopping", "_task")
+
+    def __init__(self, task: "Task[Any]", stopping: Callable[[], bool]) -> None:
+        """`stopping` says whether the session itself is being stopped."""
+        self._task = task
+        self._count = 0
+        self._stopping = stopping
+
+    def __call__(self) -> None:
+        """Throw the task out of its await."""
+        self._count += 1
+        self._task.cancel()
+
+    @property
+    def pending(self) -> bool:
+        """Whether a nudge was given that the task has not absorbed."""
+        return self._count > 0
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether a CancelledError here is a nudge or the session's end.
+
+        If it is neither, foreign code in this task raised it, or cancelled the task it runs in.
+        """
+        return self._count > 0 or self._stopping()
+
+    def absorb(self) -> bool:
+        """Called where CancelledError was caught: True if it was only ours, and is dealt with."""
+        own, self._count = self._count, 0
+        for _ in range(own):
+            self._task.uncancel()
+        return own > 0 and not self._task.cancelling()
+
+    def disown(self) -> None:
+        """Forget cancellations that foreign code brought about."""
+        while self._task.cancelling():
+            self._task.uncancel()

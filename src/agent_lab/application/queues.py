@@ -1,0 +1,295 @@
+"""The three queues that carry the work: `input`, `output` and `events`.
+
+All three are work queues: each item goes to one taker. Puts and takes of `input` and `events` are
+journal entries, written in `_put` and `_get`; holding happens in `put()` and `get()`.
+"""
+
+from asyncio import Future, Queue, QueueFull, get_running_loop
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, Protocol, TypeVar, cast
+
+import msgspec
+
+from agent_lab.application.gate import Drop, Gate, Hop, item_id
+from agent_lab.domain.errors import InvalidRole, QueueClosed
+from agent_lab.domain.messages import ChatMessage
+from agent_lab.domain.payloads import AnyPayload, ToolCalled
+
+T = TypeVar("T")
+I = TypeVar("I", bound=ChatMessage | ToolCalled)
+QueueName = Literal["input", "events"]
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    """What went through a queue so far; `peak` is the most it ever held."""
+
+    name: str
+    size: int
+    maxsize: int
+    puts: int
+    takes: int
+    peak: int
+    closed: bool
+
+
+class Desk(Protocol):
+    """What the queues ask of their session."""
+
+    gate: Gate
+
+    def hand_off(self, queue: QueueName, op: Literal["put", "take"], item: str, depth: int) -> None:
+        """Write down a put or a take."""
+        ...
+
+    def accept(self, message: ChatMessage) -> ChatMessage | None:
+        """Give a user message its id and place; None for a repeat; raises MessageRejected."""
+        ...
+
+    def wanted(self, message: ChatMessage) -> bool:
+        """Whether a tool reply answers an open call."""
+        ...
+
+    def discard(self, item: ChatMessage | ToolCalled) -> None:
+        """Give an item that will not arrive its end: lost, or withdrawn."""
+        ...
+
+
+class RuntimeQueue(Queue[T]):
+    """A bounded asyncio.Queue that can be closed and counts what passes."""
+
+    _queue: deque[T]
+    _getters: "deque[Future[None]]"
+    _putters: "deque[Future[None]]"
+    _wakeup_next: Callable[[Any], None]
+
+    def __init__(self, name: str, maxsize: int) -> None:
+        super().__init__(maxsize)
+        self.name = name
+        self._closed = False
+        self._puts = self._takes = self._peak = 0
+        self._parked = False
+
+    def statistics(self) -> Statistics:
+        """Counts since the session began."""
+        return Statistics(
+            self.name,
+            self.qsize(),
+            self.maxsize,
+            self._puts,
+            self._takes,
+            self._peak,
+            self._closed,
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether close() was called."""
+        return self._closed
+
+    @property
+    def has_room(self) -> bool:
+        """Whether put_nowait would work now."""
+        return not self._closed and not self.full()
+
+    def close(self, *, last: Iterable[T] = ()) -> None:
+        """No more puts; takes get what is left, then QueueClosed. Closing twice is fine.
+
+        `last` is added whether there is room or not.
+        """
+        for item in last:
+            self._put(item)
+        self._closed = True
+        for waiter in (*self._getters, *self._putters):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def put(self, item: T) -> None:
+        """Add an item; waits for room. Cancelled while it waits, it has added nothing."""
+        if self.full():
+            await self.room()
+        self.put_nowait(item)
+
+    def put_nowait(self, item: T) -> None:
+        """Add an item now; QueueFull when there is no room, QueueClosed after close()."""
+        if self._closed:
+            raise QueueClosed(self.name)
+        super().put_nowait(item)
+
+    async def get(self) -> T:
+        """Take the next item; waits for one. A cancelled get loses nothing."""
+        if not self._queue:
+            await self._something()
+        return self.get_nowait()
+
+    def _put(self, item: T) -> None:
+        self._queue.append(item)
+        self._puts += 1
+        if len(self._queue) > self._peak:
+            self._peak = len(self._queue)
+
+    def _get(self) -> T:
+        self._takes += 1
+        return self._queue.popleft()
+
+    async def room(self) -> None:
+        """Wait until there is room, or the queue is closed."""
+        while self.full() and not self._closed:
+            await self._wait(self._putters, lambda: not self.full())
+
+    async def _something(self) -> None:
+        while not self._queue or self._parked:
+            if self._closed and not self._queue:
+                raise QueueClosed(self.name)
+            await self._wait(self._getters, lambda: bool(self._queue) and not self._parked)
+
+    async def _wait(self, waiters: "deque[Future[None]]", ready: Callable[[], bool]) -> None:
+        waiter: Future[None] = get_running_loop().create_future()
+        waiters.append(waiter)
+        try:
+            await waiter
+        except BaseException:
+            # woken and cancelled in the same tick: the wake-up belongs to the next in line
+            if waiter.done() and not waiter.cancelled() and ready():
+                self._wakeup_next(waiters)
+            if waiter in waiters:
+                waiters.remove(waiter)
+            raise
+
+
+class WorkQueue(RuntimeQueue[I]):
+    """A queue whose puts and takes are entries and pass the gate."""
+
+    def __init__(self, name: QueueName, maxsize: int, desk: Desk) -> None:
+        super().__init__(name, maxsize)
+        self._name: QueueName = name
+        self._desk = desk
+
+    async def put(self, item: I) -> None:
+        """Add an item: pass the gate, wait for room."""
+        if self._desk.gate.hold is not None:
+            passed = await self._held(item)
+            if passed is None:
+                return
+            item = passed
+        await super().put(item)
+
+    async def get(self) -> I:
+        """Take the next item: wait for one, pass the gate. A cancelled get loses nothing."""
+        while True:
+            if not self._queue or self._parked:
+                await self._something()
+            if self._desk.gate.hold is None:
+                return self.get_nowait()
+            item = await self._held_head()
+            if item is not None:
+                return item
+
+    async def _held(self, item: I) -> I | None:
+        hold = self._desk.gate.hold
+        assert hold is not None
+        verdict = await hold(Hop("put", self._name, item))
+        if isinstance(verdict, Drop):
+            self._desk.discard(item)
+            return None
+        return cast("I", verdict.item)
+
+    async def _held_head(self) -> I | None:
+        """Hold the head, then pop it if it is still the head. None: look again."""
+        hold, head = self._desk.gate.hold, self._queue[0]
+        assert hold is not None
+        self._parked = True  # the other takers wait: one head is held once
+        try:
+            verdict = await hold(Hop("take", self._name, head))
+        finally:
+            self._parked = False
+            if self._queue:
+                self._wakeup_next(self._getters)
+        if not self._queue or self._queue[0] is not head:
+            return None
+        taken = self.get_nowait()
+        if isinstance(verdict, Drop):
+            self._desk.discard(taken)
+            return None
+        return cast("I", verdict.item)
+
+    def _put(self, item: I) -> None:
+        super()._put(item)
+        self._desk.hand_off(self._name, "put", item_id(item), len(self._queue))
+
+    def _get(self) -> I:
+        item = super()._get()
+        self._desk.hand_off(self._name, "take", item_id(item), len(self._queue))
+        return item
+
+
+class InputQueue(WorkQueue[ChatMessage]):
+    """User messages and tool replies, to ChatAgent.
+
+    The bound on user messages is the session's (accepted and undelivered); a reply to an open
+    call never waits for a place. Only replies that no call wants wait for room.
+    """
+
+    async def put(self, item: ChatMessage) -> None:
+        """Add a message; on return a user message has its receipt.
+
+        Raises InvalidRole, QueueClosed, or MessageRejected (InputFull when too many wait). A
+        message that was accepted before is not added again.
+        """
+        self._check(item)
+        if item.role == "user":
+            accepted = self._desk.accept(item)
+            if accepted is None:
+                return
+            item = accepted
+        elif self.full() and not self._desk.wanted(item):
+            await self.room()
+        if self._desk.gate.hold is not None:
+            try:
+                passed = await self._held(item)
+            except BaseException:
+                if item.role == "user":
+                    self._desk.discard(item)  # accepted, and nobody will bring it
+                raise
+            if passed is None:
+                return
+            item = passed
+        self._push(item)
+
+    def put_nowait(self, item: ChatMessage) -> None:
+        """As put, past the gate; QueueFull for a reply that no call wants when there is no room."""
+        self._check(item)
+        if item.role == "user":
+            accepted = self._desk.accept(item)
+            if accepted is None:
+                return
+            item = accepted
+        elif self.full() and not self._desk.wanted(item):
+            raise QueueFull
+        self._push(item)
+
+    def _check(self, item: ChatMessage) -> None:
+        if self._closed:
+            raise QueueClosed(self.name)
+        if item.role not in ("user", "tool"):
+            raise InvalidRole(item.role)
+
+    def _push(self, item: ChatMessage) -> None:
+        if self._closed:
+            raise QueueClosed(self.name)
+        self._put(item)
+        self._wakeup_next(self._getters)
+
+
+class RuntimeQueues:
+    """A session's queues.
+
+    `output` has exactly one taker; `input` and `events` are taken by the session's workers.
+    """
+
+    __slots__ = ("events", "input", "output")
+
+    def __init__(self, desk: Desk, *, waiting: int, calls: int, output: int) -> None:
+        self.input = InputQueue("input", waiting + calls, desk)
+        self.events: WorkQueue[ToolCalled] = WorkQueue("events", calls, desk)
+        self.output: RuntimeQueue[AnyPayload] = RuntimeQueue("output", output)

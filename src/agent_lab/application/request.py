@@ -1,0 +1,20 @@
+"""What a run is asked with. pydantic, because it comes from outside; imported on first use."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class DebugRunRequest(BaseModel):
+    """One user message for a session.
+
+    `message_id` makes a resend harmless; without it the session gives one. `session_id`, if
+    given, must be the session's own.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    content: str = Field(min_length=1, max_length=1_000_000)
+    message_id: str | None = Field(default=None, min_length=1, max_length=200)
+    session_id: str | None = Field(default=None, min_length=1, max_length=200)
+    mode: Literal["steer", "follow_up", "interrupt", "reject"] = "steer"

@@ -1,0 +1,120 @@
+"""One run: an async iterator over `output` that knows when everything is answered."""
+
+from asyncio import CancelledError, current_task
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from agent_lab.application.nudge import Nudge
+from agent_lab.application.queues import RuntimeQueue, RuntimeQueues
+from agent_lab.domain.errors import QueueClosed
+from agent_lab.domain.payloads import AnyPayload, Cancelled, Done, TurnFailed
+
+if TYPE_CHECKING:
+    from agent_lab.application.runtime import Runtime
+
+
+class Run(AsyncIterator[AnyPayload]):
+    """Payloads of `output` until a turn ends and leaves nothing pending.
+
+    The message is accepted when the run is entered or first iterated. As `async with`, leaving
+    early ends the run's work before the next statement; a plain `async for` that is broken off
+    cancels the turn when the run is collected.
+    """
+
+    def __init__(self, runtime: "Runtime", begin: Callable[[], RuntimeQueues]) -> None:
+        self._runtime = runtime
+        self._begin = begin
+        self._queues: RuntimeQueues | None = None
+        self._ended = False
+        self._nudge: Nudge | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it has begun and not ended."""
+        return self._queues is not None and not self._ended
+
+    @property
+    def queues(self) -> RuntimeQueues:
+        """The session's queues, for steering the run while it goes."""
+        if self._queues is None:
+            self._queues = self._begin()
+        return self._queues
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> AnyPayload:
+        if self._ended:
+            raise StopAsyncIteration
+        output = self.queues.output
+        if not output.qsize() and self._runtime.session.is_idle:
+            await self._end()  # a message that was answered before, or withdrawn
+            raise StopAsyncIteration
+        try:
+            payload = await self._take(output)
+        except QueueClosed:
+            payload = None
+        if payload is None:
+            await self._end()
+            raise StopAsyncIteration
+        if isinstance(payload, Done | TurnFailed | Cancelled) and not payload.pending:
+            await self._end()
+        return payload
+
+    async def _take(self, output: RuntimeQueue[AnyPayload]) -> AnyPayload | None:
+        """The next payload; None if what the run waited for was withdrawn."""
+        task = current_task()
+        assert task is not None
+        self._nudge = Nudge(task, bool)
+        try:
+            return await output.get()
+        except CancelledError:
+            if self._nudge.absorb():
+                return None
+            raise
+        finally:
+            self._nudge = None
+
+    def nothing_left(self) -> None:
+        """The last waiting message was withdrawn: do not wait for its answer."""
+        if self._nudge is not None and not self.queues.output.qsize():
+            self._nudge()
+
+    async def __aenter__(self) -> Self:
+        self._queues = self.queues
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._ended:
+            return
+        self._stop()
+        await self._runtime.rest()
+        self._drain()
+        self._ended = True
+
+    def __del__(self) -> None:
+        if self.is_live:
+            with suppress(RuntimeError):  # the loop is closed
+                self._runtime.loop.call_soon_threadsafe(self._stop)
+
+    async def _end(self) -> None:
+        self._ended = True
+        if self._runtime.leaves_with_run:
+            await self._runtime.rest()
+
+    def _stop(self) -> None:
+        self._runtime.cancel(drop_waiting=True)
+
+    def _drain(self) -> None:
+        """What the run decided and nobody took must not be the next run's first payload."""
+        output = self.queues.output
+        self._runtime.session.outbox.clear()
+        while output.qsize():
+            output.get_nowait()

@@ -1,0 +1,203 @@
+"""What one session is made of, and the one way from a decision to the journal.
+
+The workers and the runtime share it. It moves nothing: it asks the conversation, writes down what
+was decided before anybody awaits, and tells the worker whom it concerns.
+"""
+
+from asyncio import AbstractEventLoop
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from agent_lab.application.agent import Agent
+from agent_lab.application.clock import SessionClock
+from agent_lab.application.gate import Gate
+from agent_lab.application.journal import Journal
+from agent_lab.application.ports import Model, Outside
+from agent_lab.application.queues import RuntimeQueues
+from agent_lab.domain.conversation import Conversation
+from agent_lab.domain.inbox import At
+from agent_lab.domain.errors import InputFull, MessageRejected
+from agent_lab.domain.messages import ChatMessage, ReplyKind
+from agent_lab.domain.payloads import (
+    AnyPayload,
+    QueueOp,
+    Rejected,
+    ToolCalled,
+    ToolReplied,
+)
+
+CancelStatus = Literal["cancelled", "not_running"]
+
+
+class Abandoned(msgspec.Struct):
+    """Work that ignored its cancellation and may still run: tasks and threads."""
+
+    tasks: int = 0
+    threads: int = 0
+
+
+class Session:
+    """One conversation with one agent: its queues, journal, clock and gate."""
+
+    def __init__(
+        self,
+        session_id: str,
+        agent: Agent,
+        model: Model,
+        *,
+        outside: Outside,
+        gate: Gate,
+        clock: SessionClock,
+        journal: Journal,
+        loop: AbstractEventLoop,
+        history: Sequence[ChatMessage] = (),
+    ) -> None:
+        limits = agent.limits
+        self.session_id = session_id
+        self.agent = agent
+        self.model = model
+        self.limits = limits
+        self.outside = outside
+        self.gate = gate
+        self.clock = clock
+        self.journal = journal
+        self.loop = loop
+        self.conversation = Conversation(agent.tools, limits, history)
+        self.queues = RuntimeQueues(
+            self, waiting=limits.waiting, calls=limits.calls, output=limits.output
+        )
+        self.outbox: deque[AnyPayload] = deque()
+        self.abandoned = Abandoned()
+        self.nudge_chat: Callable[[], None] = _nobody
+        self.call_closed: Callable[[str], None] = _nobody
+        self.is_stopping: Callable[[], bool] = bool
+        gate.bind(self)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no turn runs and no message waits."""
+        return not self.conversation.in_turn and not len(self.conversation.inbox)
+
+    # -- from a decision to the journal ----------------------------------------------------------
+
+    def decide(self, decided: Sequence[AnyPayload]) -> None:
+        """Write down what was decided, then pass on what belongs on `output`.
+
+        With no room there it waits in the outbox, in order, and ChatAgent moves it when somebody
+        takes.
+        """
+        append, outbox, output = self.journal.append, self.outbox, self.queues.output
+        for payload in decided:
+            append(payload)
+            if payload.on_output:
+                if outbox or not output.has_room:
+                    outbox.append(payload)
+                else:
+                    output.put_nowait(payload)
+            if type(payload) is ToolReplied:
+                self.call_closed(payload.call_id)
+
+    def control(self, decided: Sequence[AnyPayload]) -> bool:
+        """As decide, for anybody but ChatAgent, who is told if it changes what is due.
+
+        False if nothing was decided.
+        """
+        self.decide(decided)
+        if any(payload.on_output for payload in decided):
+            self.nudge_chat()
+        return bool(decided)
+
+    # -- control: never waits, and is on record when it returns ----------------------------------
+
+    def cancel(self, turn: int | None = None, *, drop_waiting: bool = False) -> CancelStatus:
+        """Stop the turn."""
+        decided = self.conversation.cancel(turn, drop_waiting=drop_waiting)
+        return "cancelled" if self.control(decided) else "not_running"
+
+    def cancel_tool(self, call_id: str) -> CancelStatus:
+        """Close one open call as cancelled."""
+        closed = self.control(self.close_open(call_id, "cancelled"))
+        return "cancelled" if closed else "not_running"
+
+    def withdraw(self, message_id: str) -> bool:
+        """Take back a message that is not delivered; False for any other."""
+        return self.control(self.conversation.withdraw(message_id))
+
+    def edit(self, message_id: str, content: str) -> bool:
+        """Change a message that is not delivered; False for any other, and for blank text."""
+        decided = self.conversation.edit(
+            message_id, content, hop=None, why="edited while it waited"
+        )
+        return self.control(decided)
+
+    def close_open(self, call_id: str, kind: ReplyKind) -> Sequence[AnyPayload]:
+        """What closing this call of the open round comes to."""
+        calls = self.conversation.calls
+        return self.conversation.close_call(calls.round, call_id, kind)
+
+    # -- what the queues ask ---------------------------------------------------------------------
+
+    def hand_off(
+        self, queue: Literal["input", "events"], op: Literal["put", "take"], item: str, depth: int
+    ) -> None:
+        """Write down a put or a take."""
+        at = self.conversation.at
+        self.journal.append(QueueOp(**at, queue=queue, op=op, item=item, depth=depth))
+
+    def accept(self, message: ChatMessage) -> ChatMessage | None:
+        """Give a user message its id and place; None for a repeat; raises MessageRejected."""
+        if message.message_id is None:
+            fresh = self.outside.new_id("m")
+            message = ChatMessage("user", message.content, mode=message.mode, message_id=fresh)
+        receipts = self.conversation.accept(message)
+        self.control(receipts)
+        if not receipts:
+            return None
+        if isinstance(first := receipts[0], Rejected):
+            error = InputFull if first.code == "queue_full" else MessageRejected
+            raise error(first.code, first.message_id, first.message)
+        return message
+
+    def wanted(self, message: ChatMessage) -> bool:
+        """Whether a tool reply answers an open call."""
+        return message.tool_call_id in self.conversation.calls.open
+
+    def discard(self, item: ChatMessage | ToolCalled) -> None:
+        """Give an item that will not arrive its end: the call is lost, the message withdrawn."""
+        conversation = self.conversation
+        if isinstance(item, ToolCalled):
+            self.control(conversation.close_call(item.round, item.call_id, "lost"))
+        elif item.role == "user":
+            self.control(conversation.withdraw(item.message_id or "", reason="dropped"))
+        else:
+            round_ = item.round if item.round is not None else conversation.calls.round
+            self.control(conversation.close_call(round_, item.tool_call_id or "", "lost"))
+
+    # -- what the gate asks ----------------------------------------------------------------------
+
+    def note(self, payload: AnyPayload) -> int:
+        """Write an entry and give its seq."""
+        return self.journal.append(payload)
+
+    def where(self) -> At:
+        """`turn` and `step` now, None outside a turn."""
+        return self.conversation.at
+
+    def rewrite(self, message_id: str, content: str, hop: int) -> None:
+        """Change a user message that waits, on record."""
+        decided = self.conversation.edit(message_id, content, hop=hop, why="edited at the gate")
+        self.control(decided)
+
+    def stand_still(self, still: bool) -> None:
+        """Stop the clock, or let it go on."""
+        if still:
+            self.clock.pause()
+        else:
+            self.clock.resume()
+
+
+def _nobody(*_: object) -> None:
+    """Nobody to tell yet."""

@@ -1,0 +1,129 @@
+"""Tools: plain functions, described to the model by their type hints and docstring."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints, overload
+
+import msgspec
+
+from agent_lab.domain.errors import ToolDefinitionError
+from agent_lab.domain.messages import ToolSchema
+
+
+class Tool:
+    """A function the model may call.
+
+    `schema` is what the model is told. Calling the tool calls the function. `timeout` is in
+    seconds; None means the session's limit.
+    """
+
+    __slots__ = ("_arguments", "function", "is_async", "schema", "timeout")
+
+    def __init__(self, function: Callable[..., Any], *, timeout: float | None = None) -> None:
+        """Read the function's signature; raises ToolDefinitionError for one without a schema."""
+        self.function = function
+        self.timeout = timeout
+        self.is_async = inspect.iscoroutinefunction(function)
+        self._arguments = _arguments_type(function)
+        self.schema = ToolSchema(
+            function.__name__, inspect.getdoc(function) or "", _json_schema(self._arguments)
+        )
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.schema.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself."""
+        return self.function(*args, **kwargs)
+
+    def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as the hints want them; raises ValueError naming the one at fault."""
+        value = msgspec.convert(arguments, self._arguments, dec_hook=_from_foreign)
+        return {name: getattr(value, name) for name in self._arguments.__struct_fields__}
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(*, timeout: float | None = None) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None, /, *, timeout: float | None = None
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a tool of a function, sync or async.
+
+    The JSON Schema comes from the type hints, the description from the docstring. A sync function
+    runs in a thread of its own, so it may block. `timeout` is in seconds.
+    """
+    if function is not None:
+        return Tool(function)
+
+    def decorate(decorated: Callable[..., Any]) -> Tool:
+        return Tool(decorated, timeout=timeout)
+
+    return decorate
+
+
+def as_tool(candidate: Tool | Callable[..., Any]) -> Tool:
+    """A plain function given where a tool is wanted is made one."""
+    return candidate if isinstance(candidate, Tool) else Tool(candidate)
+
+
+def _arguments_type(function: Callable[..., Any]) -> type[msgspec.Struct]:
+    hints = get_type_hints(function, include_extras=True)
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise ToolDefinitionError(
+                f"tool {function.__name__!r}: parameter {name!r} cannot be given by name; "
+                "use plain named parameters"
+            )
+        hint = hints.get(name, Any)
+        default = parameter.default
+        fields.append((name, hint) if default is parameter.empty else (name, hint, _keep(default)))
+    return msgspec.defstruct(function.__name__, fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _keep(default: Any) -> Any:
+    """A mutable default is handed to each call as the function's own would be."""
+    if isinstance(default, list | dict | set | bytearray):
+        return msgspec.field(default_factory=lambda: default)  # type: ignore[reportUnknownLambdaType]  # any container
+    return default
+
+
+def _json_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
+    try:
+        (schema,), components = msgspec.json.schema_components(
+            [arguments], ref_template="#/$defs/{name}", schema_hook=_foreign_schema
+        )
+    except (TypeError, NotImplementedError) as error:
+        raise ToolDefinitionError(
+            f"tool {arguments.__name__!r}: no JSON Schema for its type hints ({error}); use plain "
+            "types, dataclasses, TypedDicts, msgspec structs or pydantic models"
+        ) from error
+    own = components.pop(arguments.__name__, schema)
+    parameters: dict[str, Any] = {
+        "type": "object",
+        "properties": own.get("properties", {}),
+        "required": own.get("required", []),
+        "additionalProperties": False,
+    }
+    if components:
+        parameters["$defs"] = components
+    return parameters
+
+
+def _foreign_schema(hint: Any) -> dict[str, Any]:
+    """Schemas of pydantic models, without importing pydantic."""
+    if hasattr(hint, "model_json_schema"):
+        return hint.model_json_schema()
+    raise NotImplementedError(f"{hint!r} has no schema")
+
+
+def _from_foreign(hint: Any, value: Any) -> Any:
+    if hasattr(hint, "model_validate"):
+        return hint.model_validate(value)
+    raise NotImplementedError(f"{hint!r} cannot be read")

@@ -1,0 +1,128 @@
+"""The tool calls that wait for their replies: one round at a time."""
+
+from collections.abc import Collection, Mapping
+
+from agent_lab.domain.messages import ChatMessage, Reply, ReplyKind
+from agent_lab.domain.payloads import (
+    AnyPayload,
+    Assistant,
+    LateReply,
+    ToolCalled,
+    ToolReplied,
+)
+from agent_lab.domain.rounds import Round, closing_reply, parse_calls
+
+
+class Calls:
+    """Opens a round when the model asks for tools, and writes it to the history when it is whole.
+
+    Replies stand in call order and all before anything else, because Gemini pairs by position and
+    OpenAI and Anthropic refuse a message between a call and its reply.
+    """
+
+    __slots__ = ("_history", "_round", "_tools")
+
+    def __init__(self, history: list[ChatMessage], tools: Collection[str]) -> None:
+        self._history = history
+        self._tools = frozenset(tools)
+        self._round: Round | None = None
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """Ids of the calls that have no reply yet, in call order."""
+        return self._round.open if self._round else ()
+
+    @property
+    def undispatched(self) -> tuple[ToolCalled, ...]:
+        """Calls that are not on `events` yet, in call order."""
+        return self._round.undispatched() if self._round else ()
+
+    @property
+    def round(self) -> int:
+        """Number of the open round; 0 when there is none."""
+        return self._round.number if self._round else 0
+
+    def is_open(self, round_: int, call_id: str) -> bool:
+        """Whether this call of this round still wants its reply."""
+        current = self._round
+        return current is not None and current.number == round_ and current.is_open(call_id)
+
+    def replies(self) -> list[ChatMessage]:
+        """The replies the open round has so far, in call order."""
+        return self._round.replies() if self._round else []
+
+    def dispatched(self, call: ToolCalled) -> None:
+        """The call is on `events`."""
+        if self._round is not None and self._round.number == call.round:
+            self._round.dispatched(call.call_id)
+
+    def begin(self, reply: Reply, number: int, turn: int, step: int) -> list[AnyPayload]:
+        """Open the round of an answer; calls that cannot run are closed at once."""
+        parsed = parse_calls(reply, number, self._tools)
+        text = reply.content if reply.content and reply.content.strip() else None
+        self._history.append(ChatMessage("assistant", text, tool_calls=parsed.calls))
+        current = self._round = Round(number, parsed.calls, turn, step)
+        called = [
+            ToolCalled(
+                turn=turn,
+                step=step,
+                call_id=call.id,
+                name=call.name,
+                arguments=call.arguments,
+                round=number,
+            )
+            for call in parsed.calls
+        ]
+        current.made(called)
+        said = Assistant(turn=turn, step=step, content=text, tool_calls=parsed.calls)
+        return [said, *called, *[self._close(current, closed) for closed in parsed.closed]]
+
+    def receive(self, message: ChatMessage) -> ToolReplied | None:
+        """Take a reply; None when no open call of its round wants it."""
+        current, call_id = self._round, message.tool_call_id or ""
+        if current is None or not current.is_open(call_id):
+            return None
+        if message.round not in (None, current.number):
+            return None
+        return self._close(current, current.completed(message))
+
+    def close(
+        self, round_: int, call_id: str, kind: ReplyKind, detail: str = ""
+    ) -> list[ToolReplied]:
+        """Close an open call without its tool; nothing for any other."""
+        current = self._round
+        if current is None or not self.is_open(round_, call_id):
+            return []
+        reply = closing_reply(current.calls[call_id], kind, round_, detail=detail)
+        return [self._close(current, reply)]
+
+    def close_all(self, kind: ReplyKind) -> list[ToolReplied]:
+        """Close every open call."""
+        return [r for call_id in self.open for r in self.close(self.round, call_id, kind)]
+
+    def _close(self, current: Round, reply: ChatMessage) -> ToolReplied:
+        current.close(reply)
+        if current.is_complete:
+            self._history += current.replies()
+            self._round = None
+        return ToolReplied(
+            turn=current.turn,
+            step=current.step,
+            call_id=reply.tool_call_id or "",
+            name=reply.name or "",
+            content=reply.content or "",
+            kind=reply.kind,
+            is_error=reply.is_error,
+        )
+
+
+def late(message: ChatMessage, at: Mapping[str, int | None]) -> LateReply:
+    """What is said of a reply that no call waits for."""
+    return LateReply(
+        **at,
+        call_id=message.tool_call_id or "",
+        name=message.name,
+        content=message.content or "",
+        kind=message.kind,
+        is_error=message.is_error,
+    )

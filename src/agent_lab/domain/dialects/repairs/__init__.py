@@ -1,0 +1,1 @@
+"""How a refused history is mended: ordered passes, each with its reason."""

@@ -1,0 +1,121 @@
+"""A Chat Completions history in rounds: which reply answers which call.
+
+Calls and replies pair per round, never by id over the whole history: llama.cpp and Kimi number
+their calls anew each turn (NousResearch/hermes-agent#88324).
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from agent_lab.domain.dialects.rules.profile import Profile
+from agent_lab.domain.dialects.rules.reading import Wire, as_object, as_text, objects
+from agent_lab.domain.dialects.rules.rule import History
+
+
+class Reply(NamedTuple):
+    """A tool message: where it stands and the call id it names ("" for none)."""
+
+    at: int
+    id: str
+
+
+class Round(msgspec.Struct):
+    """An assistant message with calls, and the replies that belong to it."""
+
+    at: int
+    ids: list[str]
+    waiting: dict[str, int]
+    barrier: int | None = None  # the first message after the unbroken run of replies
+    replies: list[Reply] = []
+    late: list[Reply] = []  # for this round's calls, but after the barrier
+    doubled: list[tuple[int, Reply]] = []  # with the index of the reply that came first
+    wrong: list[Reply] = []  # in the run, for no call of this round
+
+    def unanswered(self) -> list[str]:
+        """Calls without a reply anywhere; an id used twice counts as answered with one."""
+        answered = {reply.id for reply in (*self.replies, *self.late)}
+        return [call for call in dict.fromkeys(self.ids) if call not in answered]
+
+
+class ChatView(msgspec.Struct, frozen=True):
+    """What the rules of chat-shaped servers read."""
+
+    messages: list[Wire]
+    roles: list[str]
+    calls: dict[int, list[Wire]]
+    rounds: list[Round]
+    strays: list[Reply]
+    tools: list[Wire]
+    profile: Profile
+    dialect: str
+
+
+def read_chat(history: History) -> ChatView:
+    """Reads a history once, for all rules."""
+    messages = history.messages
+    roles = [as_text(message.get("role")) for message in messages]
+    calls = {
+        i: objects(message["tool_calls"])
+        for i, message in enumerate(messages)
+        if roles[i] == "assistant" and message.get("tool_calls")
+    }
+    rounds, strays = pair(messages, roles, {i: ids_of(made) for i, made in calls.items() if made})
+    return ChatView(
+        messages, roles, calls, rounds, strays, history.tools, history.profile, history.dialect
+    )
+
+
+def ids_of(calls: list[Wire]) -> list[str]:
+    """The ids of an assistant message's calls, "" for one that has none."""
+    return [as_text(call.get("id")) for call in calls]
+
+
+def function_of(call: Wire) -> Wire:
+    """The part of a call that names the tool; a custom tool has it under `custom`."""
+    return as_object(call.get("function") or call.get("custom"))
+
+
+def pair(
+    messages: list[Wire], roles: list[str], calls: dict[int, list[str]]
+) -> tuple[list[Round], list[Reply]]:
+    """The rounds in order, and the tool messages that belong to none."""
+    rounds: list[Round] = []
+    strays: list[Reply] = []
+    open_calls: dict[str, Round] = {}
+    current: Round | None = None
+    for i, role in enumerate(roles):
+        if role == "tool":
+            reply = Reply(i, as_text(messages[i].get("tool_call_id")))
+            if not _place(reply, current, open_calls):
+                strays.append(reply)
+            continue
+        if current is not None:
+            current.barrier = i
+            current = None
+        if i in calls:
+            current = Round(at=i, ids=calls[i], waiting={})
+            for call in calls[i]:
+                current.waiting[call] = current.waiting.get(call, 0) + 1
+                open_calls[call] = current
+            rounds.append(current)
+    return rounds, strays
+
+
+def _place(reply: Reply, current: Round | None, open_calls: dict[str, Round]) -> bool:
+    """Gives a reply to its round; False when it has none."""
+    owner = current if current and reply.id in current.waiting else open_calls.get(reply.id)
+    if not reply.id or owner is None:
+        if current is not None:
+            current.wrong.append(reply)
+        return current is not None
+    if not owner.waiting[reply.id]:
+        first = next(old.at for old in (*owner.replies, *owner.late) if old.id == reply.id)
+        owner.doubled.append((first, reply))
+        return True
+    owner.waiting[reply.id] -= 1
+    if not owner.waiting[reply.id]:
+        if open_calls.get(reply.id) is owner:
+            del open_calls[reply.id]
+    (owner.replies if owner is current else owner.late).append(reply)
+    return True

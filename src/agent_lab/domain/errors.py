@@ -1,0 +1,135 @@
+"""Every error of agent_lab, split by who has to react.
+
+    AgentLabError
+      SessionError           the caller of a session
+        NoEventLoop          start() outside a running loop
+        RuntimeClosed        the session is closed
+        RuntimeFailed        the session's root task fell over; chained from what felled it
+        AlreadyRunning       a second run() while one is live
+        SessionMismatch      a request for another session
+      QueueError             who puts and takes
+        QueueClosed          the queue is closed, and empty if you take
+        InvalidRole          a message that `input` does not carry
+        MessageRejected      a user message that was not accepted; `code` says why
+          InputFull          code queue_full
+      GateError              whoever holds the gate
+        UnknownHop           no such hop is parked
+        HopRefused           this hop cannot be dropped, edited or swapped
+      ToolDefinitionError    the programmer of a tool: no name, no schema
+      ModelError             the model could not answer; `code`, `hint`, `may_pass`
+        ScriptExhausted      a scripted model past its last reply
+
+Text says what was tried, on which id, and what to do now. A fault of a tool is no exception: the
+model gets it as a reply.
+"""
+
+
+class AgentLabError(Exception):
+    """Base of all."""
+
+
+class SessionError(AgentLabError):
+    """The caller of a session asked for something it cannot do."""
+
+
+class NoEventLoop(SessionError):
+    """start() and run() need a running event loop."""
+
+
+class RuntimeClosed(SessionError):
+    """The session is closed and takes nothing any more."""
+
+
+class RuntimeFailed(SessionError):
+    """The session's root task fell over."""
+
+
+class AlreadyRunning(SessionError):
+    """`output` has one taker a session, and a run() is live."""
+
+
+class SessionMismatch(SessionError):
+    """The request names another session than the one it was given to."""
+
+
+class QueueError(AgentLabError):
+    """A put or a take that cannot be."""
+
+
+class QueueClosed(QueueError):
+    """The queue is closed; what was in it can still be taken."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(f"queue {queue!r} is closed; the session has ended, open a new one")
+        self.queue = queue
+
+
+class InvalidRole(QueueError):
+    """`input` carries user messages and tool replies only."""
+
+    def __init__(self, role: object) -> None:
+        super().__init__(
+            f"a message with role {role!r} cannot be put on 'input', which carries user messages "
+            "and tool replies; put instructions into the Agent"
+        )
+        self.role = role
+
+
+class MessageRejected(QueueError):
+    """A user message that was not accepted."""
+
+    def __init__(self, code: str, message_id: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.message_id = message_id
+
+
+class InputFull(MessageRejected):
+    """As many messages wait as may."""
+
+
+class GateError(AgentLabError):
+    """A hand on the gate missed."""
+
+
+class UnknownHop(GateError):
+    """No hop of that number is parked."""
+
+    def __init__(self, hop: int) -> None:
+        super().__init__(f"no hop {hop!r} is parked; it was released, or its turn was cancelled")
+        self.hop = hop
+
+
+class HopRefused(GateError):
+    """This kind of hop does not take this verdict."""
+
+
+class ToolDefinitionError(AgentLabError):
+    """A function that cannot be a tool."""
+
+
+class ModelError(AgentLabError):
+    """The model could not answer.
+
+    `code` is the machine's name for it, `hint` what to do, and `may_pass` whether the same
+    request may work a moment later.
+    """
+
+    def __init__(
+        self, message: str, *, code: str = "model_error", hint: str = "", may_pass: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+        self.may_pass = may_pass
+
+
+class ScriptExhausted(ModelError):
+    """The script has no reply for this call."""
+
+    def __init__(self, replies: int) -> None:
+        super().__init__(
+            f"the script has {replies} replies and the session asks for one more",
+            code="script_exhausted",
+            hint="add a reply, or pass repeat_last=True",
+        )

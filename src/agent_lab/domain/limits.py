@@ -1,0 +1,40 @@
+"""One table of limits. Every wait and every bound of a session is named here."""
+
+import msgspec
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of one session. Times are seconds on the session's clock, which stops while paused."""
+
+    model_timeout: float = 120.0
+    """Longest model call, from the request to the provider's last event."""
+    model_retries: int = 2
+    """Times a failed model call is sent again when the fault may pass."""
+    retry_delay: float = 0.5
+    """Wait before the first retry; doubled for each further one."""
+    tool_timeout: float = 30.0
+    """Longest tool call, unless the tool has a `timeout` of its own."""
+    parallel_tools: int = 8
+    """Tool calls that run at the same time."""
+    grace: float = 2.0
+    """What a cancelled tool or model gets to clean up before it is abandoned."""
+    steps: int = 50
+    """Model calls in one turn."""
+    calls: int = 128
+    """Tool calls in one answer; also the size of `events`."""
+    waiting: int = 100
+    """User messages accepted and not yet delivered."""
+    output: int = 256
+    """Payloads that wait in `output` before the workers feel backpressure."""
+    tool_output: int = 1 << 20
+    """Characters kept of one tool's result."""
+    window: int | None = None
+    """Messages of the history the provider sees; None for all. A round is never split."""
+    journal_entries: int = 10_000
+    """Entries kept in memory."""
+    journal_bytes: int = 8 << 20
+    """Rough size of the kept entries in bytes."""
+    crashes: int = 5
+    """Worker crashes within a minute that close the session."""
+    text_interval: float = 0.02
+    """Shortest time between two `text_delta` entries."""

@@ -1,0 +1,143 @@
+"""What is said in a conversation: messages, tool calls, and what a model says while it answers.
+
+All of them are frozen msgspec structs: they cost a tenth of a frozen dataclass to make, and a
+history is read by several tasks at once.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+Role = Literal["system", "user", "assistant", "tool"]
+Mode = Literal["steer", "follow_up", "interrupt", "reject"]
+ReplyKind = Literal[
+    "result",
+    "error",
+    "timeout",
+    "cancelled",
+    "lost",
+    "unknown_tool",
+    "bad_arguments",
+    "truncated",
+]
+FinishReason = Literal["stop", "tool_calls", "length", "content_filter"]
+
+MODES: tuple[Mode, ...] = ("steer", "follow_up", "interrupt", "reject")
+
+
+class ToolCall(msgspec.Struct, frozen=True, gc=False):
+    """One thing the model asks for.
+
+    `arguments` is always an object. `raw` is the text as the model sent it, kept so that the
+    provider gets back what it said, byte for byte; it is None when there was no such text or when
+    it was not a JSON object (then `arguments` is `{}`, because vLLM, SGLang, llama.cpp and
+    Anthropic refuse a replayed call whose arguments do not parse).
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any] = {}
+    raw: str | None = None
+
+
+class _Said(msgspec.Struct, frozen=True, gc=False):
+    role: Role
+    content: str | None = None
+
+
+class ChatMessage(_Said, frozen=True, gc=False, kw_only=True):
+    """One message of a conversation.
+
+    `mode` and `message_id` belong to user messages; `tool_calls` to assistant messages;
+    `tool_call_id`, `name`, `kind`, `is_error` and `round` to tool replies. `round` numbers the
+    model answers of a session: a reply that names it cannot answer a call of another round that
+    reused the id (llama.cpp and Kimi number calls anew each turn).
+    """
+
+    mode: Mode = "steer"
+    message_id: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+    kind: ReplyKind = "result"
+    is_error: bool = False
+    round: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The message as it goes on the wire, `null` for what it does not have."""
+        return msgspec.to_builtins(self)
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False):
+    """Tokens as the provider counted them; None where it did not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class TextDelta(msgspec.Struct, frozen=True, gc=False):
+    """A piece of the answer's text."""
+
+    text: str
+
+
+class CallDelta(msgspec.Struct, frozen=True, gc=False):
+    """A piece of a tool call. Pieces are joined by `index`, in whatever order they come."""
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+
+
+class Finish(msgspec.Struct, frozen=True, gc=False):
+    """The provider's own last word. A stream that ends without one was cut."""
+
+    reason: FinishReason = "stop"
+    usage: Usage | None = None
+
+
+class Reply(msgspec.Struct, frozen=True, gc=False):
+    """A whole answer at once; what a model without streaming yields."""
+
+    content: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: FinishReason | None = None
+    usage: Usage | None = None
+
+
+ModelEvent = TextDelta | CallDelta | Finish | Reply
+EVENT_TYPES = (TextDelta, CallDelta, Finish, Reply)
+
+
+class ToolSchema(msgspec.Struct, frozen=True):
+    """What the model is told of a tool; `parameters` is a JSON Schema of type object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class ModelRequest(msgspec.Struct, frozen=True, gc=False):
+    """What a model is asked: instructions, the history it may see, and the tools.
+
+    `messages` is a list that only ever grows, shared with the conversation and never copied:
+    this request sees `messages[start:stop]`. A model that wants them calls `history()`.
+    `call` counts the model calls of this session from 1; retries are counted too.
+    `answers` counts the answers the session has had before this call.
+    """
+
+    session_id: str
+    model: str
+    dialect: str
+    instructions: str | None
+    tools: tuple[ToolSchema, ...]
+    messages: list[ChatMessage]
+    start: int
+    stop: int
+    call: int
+    answers: int
+
+    def history(self) -> list[ChatMessage]:
+        """The messages this request carries, oldest first; a copy of the part of the list."""
+        return self.messages[self.start : self.stop]

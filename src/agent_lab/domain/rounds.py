@@ -1,0 +1,170 @@
+"""One model answer's tool calls and their replies, and what a closed call says."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from agent_lab.domain.messages import ChatMessage, Reply, ReplyKind, ToolCall
+from agent_lab.domain.payloads import ToolCalled
+
+CUT_SHORT = ("length", "content_filter")
+"""Finish reasons after which no call of the answer runs, even one that parses."""
+
+
+class Round:
+    """The calls of one answer, by id in the order the model made them."""
+
+    __slots__ = ("_replies", "_undispatched", "calls", "number", "step", "turn")
+
+    def __init__(self, number: int, calls: Iterable[ToolCall], turn: int, step: int) -> None:
+        self.number = number
+        self.turn = turn
+        self.step = step
+        self.calls = {call.id: call for call in calls}
+        self._replies: dict[str, ChatMessage] = {}
+        self._undispatched: dict[str, ToolCalled] = {}
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """Ids of the calls without a reply, in call order."""
+        replies = self._replies
+        return tuple(call_id for call_id in self.calls if call_id not in replies)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every call has its reply."""
+        return len(self._replies) == len(self.calls)
+
+    def is_open(self, call_id: str) -> bool:
+        """Whether this call was made here and has no reply yet."""
+        return call_id in self.calls and call_id not in self._replies
+
+    def made(self, called: Iterable[ToolCalled]) -> None:
+        """These calls are to go on `events`."""
+        self._undispatched = {call.call_id: call for call in called}
+
+    def undispatched(self) -> tuple[ToolCalled, ...]:
+        """Calls that were not put on `events` yet."""
+        return tuple(self._undispatched.values())
+
+    def dispatched(self, call_id: str) -> None:
+        """The call is on `events`."""
+        self._undispatched.pop(call_id, None)
+
+    def close(self, reply: ChatMessage) -> None:
+        """Record the one reply of an open call."""
+        call_id = reply.tool_call_id
+        assert call_id is not None and self.is_open(call_id)
+        self._undispatched.pop(call_id, None)
+        self._replies[call_id] = reply
+
+    def completed(self, reply: ChatMessage) -> ChatMessage:
+        """The reply as it stands in the history: with its call's name and round."""
+        return ChatMessage(
+            "tool",
+            reply.content or "",
+            tool_call_id=reply.tool_call_id,
+            name=self.calls[reply.tool_call_id or ""].name,
+            kind=reply.kind,
+            is_error=reply.is_error,
+            round=self.number,
+        )
+
+    def replies(self) -> list[ChatMessage]:
+        """The replies there are, in call order, whatever order they came in."""
+        replies = self._replies
+        return [replies[call_id] for call_id in self.calls if call_id in replies]
+
+
+def closing_reply(
+    call: ToolCall, kind: ReplyKind, number: int | None, *, detail: str = ""
+) -> ChatMessage:
+    """The reply that closes a call nobody answered; the texts are one table."""
+    return ChatMessage(
+        "tool",
+        closing_text(call.name, kind, detail),
+        tool_call_id=call.id,
+        name=call.name,
+        kind=kind,
+        is_error=True,
+        round=number,
+    )
+
+
+def closing_text(name: str, kind: ReplyKind, detail: str = "") -> str:
+    """What the model reads instead of a result."""
+    match kind:
+        case "timeout":
+            return f"Error: timed out after {detail} s"
+        case "cancelled":
+            return "Error: cancelled by the user"
+        case "lost":
+            return "Error: no result (the process stopped while the tool ran)"
+        case "unknown_tool":
+            return f"Error: unknown tool {name}"
+        case "bad_arguments":
+            return f"Error: the arguments were not valid JSON: {detail}"
+        case "truncated":
+            return "Error: the call was cut off by the output limit; send it again in full"
+        case "error" | "result":
+            return f"Error: {detail}"
+
+
+class Parsed(msgspec.Struct, frozen=True, gc=False):
+    """An answer's calls as they will stand in the history, and those that cannot run."""
+
+    calls: tuple[ToolCall, ...]
+    closed: tuple[ChatMessage, ...]
+
+
+def parse_calls(reply: Reply, number: int, known: Iterable[str]) -> Parsed:
+    """Make the ids of one answer unique, its arguments objects, and close what cannot run."""
+    calls: list[ToolCall] = []
+    closed: list[ChatMessage] = []
+    seen: set[str] = set()
+    cut = reply.finish_reason in CUT_SHORT
+    for index, said in enumerate(reply.tool_calls):
+        call_id = _unique(said.id or f"call_{number}_{index}", seen)
+        call, bad = _with_arguments(said, call_id)
+        calls.append(call)
+        if cut:
+            closed.append(closing_reply(call, "truncated", number))
+        elif call.name not in known:
+            closed.append(closing_reply(call, "unknown_tool", number))
+        elif bad is not None:
+            closed.append(closing_reply(call, "bad_arguments", number, detail=bad))
+    return Parsed(tuple(calls), tuple(closed))
+
+
+def _unique(call_id: str, seen: set[str]) -> str:
+    name, count = call_id, 1
+    while name in seen:
+        count += 1
+        name = f"{call_id}-{count}"
+    seen.add(name)
+    return name
+
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def _with_arguments(said: ToolCall, call_id: str) -> tuple[ToolCall, str | None]:
+    """The call with its raw text read, and the raw text if it is no JSON object.
+
+    Blank text and `null` mean no arguments, as providers send them for tools without parameters.
+    Of a key that comes twice the last value counts.
+    """
+    raw = said.raw
+    if raw is None:
+        return (said if said.id == call_id else _renamed(said, call_id)), None
+    if raw.strip() in ("", "null"):
+        return ToolCall(call_id, said.name), None
+    try:
+        return ToolCall(call_id, said.name, _decode(raw), raw), None
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return ToolCall(call_id, said.name), raw
+
+
+def _renamed(call: ToolCall, call_id: str) -> ToolCall:
+    return ToolCall(call_id, call.name, call.arguments, call.raw)

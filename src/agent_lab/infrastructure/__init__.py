@@ -1,0 +1,1 @@
+"""Concrete parts behind the application's ports. Only bootstrap imports them."""

@@ -1,0 +1,176 @@
+"""A model that says what its script says: for tests, demos and bug reports."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from agent_lab.domain.errors import ModelError, ScriptExhausted
+from agent_lab.domain.messages import (
+    CallDelta,
+    Finish,
+    FinishReason,
+    ModelEvent,
+    ModelRequest,
+    Reply,
+    TextDelta,
+    ToolCall,
+    Usage,
+)
+
+
+class ScriptedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool call of a script: `arguments`, or `raw` for text that need not be JSON."""
+
+    name: str
+    arguments: dict[str, Any] = {}
+    raw: str | None = None
+    id: str | None = None
+
+
+class ScriptedError(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fault instead of an answer, or after its first events."""
+
+    code: str = "model_error"
+    message: str = "the script says so"
+    hint: str = ""
+    may_pass: bool = False
+
+
+class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model call of a script. Times are seconds.
+
+    `deltas` streams: strings are text, pairs `[index, text]` are pieces of calls (the first piece
+    of an index is its id, the rest its arguments). `cut_after` ends the stream without a last
+    event after that many events; `error` fails it there, or at once.
+    """
+
+    text: str | None = None
+    calls: tuple[ScriptedCall, ...] = ()
+    finish: FinishReason | None = None
+    delay: float = 0.0
+    deltas: tuple[str | tuple[int, str], ...] | None = None
+    delta_delay: float = 0.0
+    cut_after: int | None = None
+    error: ScriptedError | None = None
+    usage: Usage | None = None
+
+
+class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The file format: `{"replies": [{"text": "Hello"}], "repeat_last": false}`."""
+
+    replies: tuple[ScriptedReply, ...]
+    repeat_last: bool = False
+    name: str = "scripted"
+
+
+class ScriptedModel:
+    """Answers the n-th model call of a session with the n-th reply.
+
+    It keeps nothing of its own, so one object serves many sessions at once. A retry is a call
+    too. Past the last reply: `error script_exhausted`, unless `repeat_last`.
+    """
+
+    dialect: Literal["openai_chat"] = "openai_chat"
+
+    def __init__(
+        self,
+        replies: Sequence[ScriptedReply | str],
+        *,
+        repeat_last: bool = False,
+        name: str = "scripted",
+    ) -> None:
+        self.name = name
+        self._replies = [
+            ScriptedReply(text=said) if isinstance(said, str) else said for said in replies
+        ]
+        self._whole = [_whole(said) for said in self._replies]
+        self._repeat_last = repeat_last
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "ScriptedModel":
+        """Read a script; raises ModelError naming the file and the place at fault."""
+        try:
+            script = msgspec.json.decode(Path(path).read_bytes(), type=Script)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise ModelError(
+                f"the script {str(path)!r} cannot be read: {error}",
+                code="script_unreadable",
+                hint='a script is {"replies": [{"text": "Hello"}]}',
+            ) from error
+        return cls(script.replies, repeat_last=script.repeat_last, name=script.name)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """The script's next answer."""
+        index = request.call - 1
+        if index >= len(self._replies):
+            if not (self._repeat_last and self._replies):
+                raise ScriptExhausted(len(self._replies))
+            index = len(self._replies) - 1
+        said, whole = self._replies[index], self._whole[index]
+        if said.delay:
+            await asyncio.sleep(said.delay)
+        if whole is not None:
+            yield whole
+            return
+        async for event in _events(said):
+            yield event
+
+
+def _whole(said: ScriptedReply) -> Reply | None:
+    """The reply as one event, when nothing about it is streamed or fails."""
+    if said.deltas is not None or said.cut_after is not None or said.error is not None:
+        return None
+    return Reply(said.text, tuple(map(_call, said.calls)), said.finish, said.usage)
+
+
+def _call(said: ScriptedCall) -> ToolCall:
+    raw = said.raw if said.raw is not None else _json(said.arguments)
+    return ToolCall(said.id or "", said.name, said.arguments, raw)
+
+
+def _json(arguments: dict[str, Any]) -> str:
+    return msgspec.json.format(msgspec.json.encode(arguments), indent=0).decode()
+
+
+async def _events(said: ScriptedReply) -> AsyncIterator[ModelEvent]:
+    events = _pieces(said)
+    finish = said.finish or ("tool_calls" if said.calls else "stop")
+    if said.cut_after is not None:
+        events = events[: said.cut_after]
+    elif said.error is None:
+        events = [*events, Finish(finish, said.usage)]
+    for event in events:
+        if said.delta_delay:
+            await asyncio.sleep(said.delta_delay)
+        yield event
+    if said.error is not None:
+        error = said.error
+        raise ModelError(error.message, code=error.code, hint=error.hint, may_pass=error.may_pass)
+
+
+def _pieces(said: ScriptedReply) -> list[ModelEvent]:
+    if said.deltas is None:
+        text: list[ModelEvent] = [TextDelta(said.text)] if said.text else []
+        calls = [_call(call) for call in said.calls]
+        return text + [
+            CallDelta(index, call.id, call.name, call.raw or "") for index, call in enumerate(calls)
+        ]
+    events: list[ModelEvent] = []
+    begun: set[int] = set()
+    for delta in said.deltas:
+        if isinstance(delta, str):
+            events.append(TextDelta(delta))
+            continue
+        index, text_ = delta
+        if index in begun:
+            events.append(CallDelta(index, arguments=text_))
+        else:
+            begun.add(index)
+            events.append(CallDelta(index, text_, said.calls[index].name))
+    for index, call in enumerate(map(_call, said.calls)):
+        if index not in begun:
+            events.append(CallDelta(index, call.id, call.name, call.raw or ""))
+    return events

@@ -1,0 +1,128 @@
+// Boots the page: token, link, views, and one loop that draws when something changed.
+
+import { h, mark, say } from "./h.js";
+import { bindKeys } from "./keys.js";
+import { createLink } from "./link.js";
+import { memory, takeToken } from "./memory.js";
+import { isBusy, runningTurn } from "./store.js";
+import { ticking } from "./format.js";
+import { createConversation } from "./views/conversation.js";
+import { createComposer } from "./views/composer.js";
+import { createDialogs } from "./views/dialogs.js";
+import { createEntries } from "./views/entries.js";
+import { createInspector } from "./views/inspector.js";
+import { createTimeline } from "./views/timeline.js";
+import { createTop } from "./views/top.js";
+import { showTokenPage } from "./views/token.js";
+
+const byId = (id) => document.getElementById(id);
+
+function boot(token) {
+  const ui = {
+    selected: null, //   seq of the chosen entry
+    from: null, //       the view in which it was chosen, which need not scroll to it
+    agents: [], agent: memory.read("agent", null), sessions: null,
+    mode: "steer", editing: null, tab: "conversation",
+    scope: "turn", zoom: 1, isFollowing: true, turn: null,
+    kind: "all", filter: "",
+  };
+  let isDue = false;
+  const draw = () => {
+    if (isDue) return;
+    isDue = true;
+    requestAnimationFrame(render);
+  };
+  const link = createLink({ token, onChange: draw, onNotice: toast, onRefused: () => showTokenPage("refused") });
+  const actions = createActions(ui, link, draw);
+  const dialogs = createDialogs(actions);
+  const views = [
+    createTop(byId("top"), byId("why"), byId("status"), byId("tabs"), actions, dialogs),
+    createConversation(byId("conversation"), actions),
+    createComposer(byId("conversation"), actions),
+    createTimeline(byId("timeline"), actions),
+    createEntries(byId("entries"), actions),
+    createInspector(byId("inspector"), actions),
+    dialogs,
+  ];
+
+  let lastTick = 0;
+  function render() {
+    isDue = false;
+    const view = { state: link.state, link: link.link, outbox: link.outbox, ui, now: link.now() };
+    mark(byId("main"), "data-tab", ui.tab);
+    for (const part of views) part.render(view);
+    tick(view.now);
+    // A running turn moves; an idle page stands still and costs nothing.
+    if (runningTurn(view.state) && !document.hidden) draw();
+  }
+
+  function tick(now) {
+    const stamp = performance.now();
+    if (stamp - lastTick < 90) return;
+    lastTick = stamp;
+    for (const node of document.querySelectorAll("[data-since]")) say(node, ticking(now - Number(node.dataset.since)));
+  }
+
+  setInterval(() => (isBusy(link.state) || link.link.state === "lost" || link.state.turns.length) && draw(), 1000);
+  document.addEventListener("visibilitychange", draw);
+  addEventListener("resize", draw);
+  bindKeys(actions, ui, link, dialogs);
+  loadAgents(ui, link, draw);
+  draw();
+}
+
+async function loadAgents(ui, link, draw) {
+  const answer = await link.get("/api/agents").catch(() => null);
+  if (answer?.status === 401 || answer?.status === 403) return showTokenPage("refused");
+  if (!answer?.ok) return setTimeout(() => loadAgents(ui, link, draw), 2000);
+  ui.agents = (await answer.json()).agents;
+  if (!ui.agents.some((agent) => agent.name === ui.agent)) ui.agent = ui.agents[0]?.name ?? null;
+  draw();
+}
+
+function createActions(ui, link, draw) {
+  const set = (fields) => {
+    Object.assign(ui, fields);
+    draw();
+  };
+  return {
+    set,
+    link,
+    select(seq, from = null) {
+      set({ selected: seq, from });
+    },
+    send(content, mode) {
+      link.send(content, mode, ui.agent);
+      set({ isFollowing: true, turn: null });
+    },
+    chooseAgent(name) {
+      memory.write("agent", name);
+      set({ agent: name });
+      if (link.sessionId) this.openSession(null);
+    },
+    openSession(id) {
+      set({ selected: null, turn: null, isFollowing: true, editing: null });
+      if (id) link.attach(id);
+      else link.leave();
+    },
+    async loadSessions() {
+      const answer = await link.get("/api/sessions").catch(() => null);
+      set({ sessions: answer?.ok ? (await answer.json()).sessions : [] });
+    },
+  };
+}
+
+/** A short message that goes away by itself; a refused frame says what was wrong with it. */
+function toast({ code, message, hint }) {
+  const node = h("div", { class: "toast" },
+    h("b", null, code ?? "error"), h("span", null, message ?? ""), hint ? h("span", { class: "dim" }, hint) : null,
+    h("button", { class: "quiet", type: "button", "aria-label": "Close this message", onclick: () => node.remove() }, "✕"));
+  byId("toasts").append(node);
+  setTimeout(() => node.remove(), 9000);
+}
+
+const token = takeToken();
+// Another address with a token, pasted into this tab, is taken at once.
+addEventListener("hashchange", () => location.hash.includes("token=") && (takeToken(), location.reload()));
+if (token) boot(token);
+else showTokenPage("missing");

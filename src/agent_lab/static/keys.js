@@ -1,0 +1,80 @@
+// Keys for everything; each is listed under "?".
+
+import { entryAt, isBusy } from "./store.js";
+import { nextTheme } from "./views/top.js";
+
+export const KEYS = [
+  ["m", "write a message"],
+  ["Enter", "send it; Shift+Enter is a new line"],
+  ["Alt+1, 2, 3", "steer, follow up, interrupt"],
+  ["x", "cancel the turn"],
+  ["Shift+X", "cancel the turn and drop what waits"],
+  ["↑ ↓ or k j", "entry before, entry after"],
+  ["Home End", "first entry, last entry"],
+  ["/", "filter the entries"],
+  ["i", "read the chosen entry in the inspector"],
+  ["[ ]", "turn before, turn after"],
+  ["a", "one turn or the whole session"],
+  ["+ − 0", "zoom the timeline in, out, fit"],
+  ["f", "follow what happens now"],
+  ["s", "sessions"],
+  ["n", "new session"],
+  ["t", "theme: system, light, dark"],
+  ["Esc", "leave a field, close a window"],
+];
+
+export function bindKeys(actions, ui, link, dialogs) {
+  const focus = (selector) => document.querySelector(selector)?.focus();
+  const turnBy = (step) => {
+    const turns = link.state.turns;
+    if (!turns.length) return;
+    const at = ui.turn === null ? turns.length - 1 : turns.findIndex((turn) => turn.n === ui.turn);
+    const to = Math.min(turns.length - 1, Math.max(0, at + step));
+    actions.set({ turn: to === turns.length - 1 ? null : turns[to].n, isFollowing: to === turns.length - 1, scope: "turn" });
+  };
+  const zoom = (factor) => actions.set({ zoom: factor ? Math.min(200, Math.max(1, ui.zoom * factor)) : 1 });
+  const commands = {
+    m: () => actions.set({ tab: "conversation" }) ?? requestAnimationFrame(() => focus("#message")),
+    x: () => isBusy(link.state) && link.cancel(false),
+    X: () => isBusy(link.state) && link.cancel(true),
+    "/": () => actions.set({ tab: "entries" }) ?? requestAnimationFrame(() => focus("#filter")),
+    i: () => actions.set({ tab: "inspector" }) ?? requestAnimationFrame(() => focus("#inspector .body")),
+    "[": () => turnBy(-1),
+    "]": () => turnBy(1),
+    a: () => actions.set({ scope: ui.scope === "turn" ? "session" : "turn" }),
+    "+": () => zoom(1.5),
+    "=": () => zoom(1.5),
+    "-": () => zoom(1 / 1.5),
+    0: () => zoom(0),
+    f: () => actions.set({ isFollowing: !ui.isFollowing, turn: null }),
+    s: () => dialogs.open("sessions"),
+    n: () => actions.openSession(null),
+    t: () => nextTheme(actions),
+    "?": () => dialogs.open("keys"),
+    j: () => step(1),
+    k: () => step(-1),
+    ArrowDown: () => step(1),
+    ArrowUp: () => step(-1),
+    Home: () => actions.select(link.state.entries[0]?.seq ?? null),
+    End: () => actions.select(link.state.entries.at(-1)?.seq ?? null),
+  };
+  function step(by) {
+    const { entries } = link.state;
+    if (!entries.length) return;
+    const now = ui.selected === null ? null : entryAt(link.state, ui.selected);
+    const at = now ? entries.indexOf(now) + by : entries.length - 1;
+    actions.select(entries[Math.min(entries.length - 1, Math.max(0, at))].seq);
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = event.target;
+    if (event.key === "Escape" && target.closest("textarea, input")) return target.blur();
+    if (target.closest("textarea, input, select, dialog")) return;
+    // A scrolled panel keeps its own arrow keys; the entries list and the page body move the choice.
+    if (/^(Arrow|Home|End)/.test(event.key) && target.closest("[data-keys=own]")) return;
+    const command = commands[event.key];
+    if (!command) return;
+    event.preventDefault();
+    command();
+  });
+}

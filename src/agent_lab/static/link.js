@@ -1,0 +1,183 @@
+// The page's side of one session: attach, catch up, send each message until it has its receipt.
+//
+// A message goes into the outbox before it is sent and leaves it when a receipt with its id is seen.
+// After a cut the page first catches up, then sends again what is still there; the id is what keeps
+// the server from running it twice.
+
+import { createClock } from "./clock.js";
+import { memory, newId } from "./memory.js";
+import { createSocket } from "./socket.js";
+import { EMPTY, reduce, runningTurn, withEntries } from "./store.js";
+
+const RECEIPTS = new Set(["accepted", "held", "delivered", "withdrawn", "rejected"]);
+
+export function createLink({ token, onChange, onNotice, onRefused }) {
+  const clock = createClock();
+  const link = { state: "off", retryAt: 0, isBehind: false };
+  let state = EMPTY;
+  let sessionId = memory.read("session", null);
+  let outbox = memory.read("outbox", []);
+  let sent = new Set(); // ids sent on this connection
+  let hasSession = false; // the session frame came on this connection
+  let failures = 0;
+
+  const socket = createSocket({ token, hello, onFrames, onStatus });
+
+  function hello() {
+    sent = new Set();
+    hasSession = false;
+    if (sessionId) return { type: "attach", session_id: sessionId, after: state.session?.session_id === sessionId ? state.lastSeq : 0 };
+    const first = outbox[0];
+    sent.add(first.id);
+    return { type: "run", agent: first.agent, content: first.content, message_id: first.id, session_id: null };
+  }
+
+  function onStatus(status) {
+    // While it tries again it is still lost; it is found again when the session frame is here.
+    if (status.state === "connecting" && link.state === "lost") link.retryAt = performance.now();
+    else if (!(status.state === "open" && link.state === "lost")) Object.assign(link, status);
+    if (status.state === "lost" && ++failures % 3 === 2) probe();
+    onChange();
+  }
+
+  /** A refused upgrade looks like a broken line; an HTTP answer tells which it is. */
+  async function probe() {
+    const answer = await get("/api/agents").catch(() => null);
+    if (answer?.status === 401 || answer?.status === 403) {
+      socket.close("refused");
+      onRefused();
+    }
+  }
+
+  function onFrames(frames) {
+    const batch = [];
+    for (const frame of frames) {
+      if (frame.type === "session" && frame.seq === undefined) {
+        if (!welcome(frame)) return;
+      } else if (frame.type === "error" && frame.scope === "frame") {
+        refused(frame);
+        if (!hasSession) return;
+      }
+      if (frame.type === "gap" && frame.read_at) fill(frame);
+      if (RECEIPTS.has(frame.type)) settle(frame.message_id);
+      if (frame.at) clock.observe(Date.parse(frame.at));
+      batch.push(frame);
+    }
+    state = reduce(state, batch);
+    link.isBehind = state.session !== null && state.lastSeq < state.session.last_seq;
+    pump();
+    onChange();
+  }
+
+  function welcome(frame) {
+    failures = 0;
+    hasSession = true;
+    link.state = "open";
+    const isOther = state.session && state.session.epoch !== frame.epoch;
+    if (frame.now) clock.observe(Date.parse(frame.now));
+    if (sessionId !== frame.session_id) remember(frame.session_id);
+    if (!isOther) return true;
+    clock.reset();
+    state = EMPTY;
+    socket.reopen();
+    return false;
+  }
+
+  function refused(frame) {
+    if (hasSession) return onNotice(frame);
+    if (frame.code === "resume_gone" && state.lastSeq > 0) {
+      state = EMPTY;
+      return socket.reopen();
+    }
+    onNotice(frame);
+    socket.close("refused");
+    if (!sessionId && outbox.length) drop(outbox[0].id);
+    else if (!state.session) remember(null);
+  }
+
+  async function fill(gap) {
+    const found = [];
+    for (let after = gap.from - 1; after < gap.to; after = found.at(-1).seq) {
+      const path = `/api/sessions/${encodeURIComponent(sessionId)}/entries?after=${after}&limit=${Math.min(1000, gap.to - after)}`;
+      const answer = await get(path).then((a) => (a.ok ? a.json() : null)).catch(() => null);
+      if (!answer?.entries?.length) break;
+      found.push(...answer.entries);
+    }
+    if (!found.length || state.session?.session_id !== found[0].session_id) return;
+    state = withEntries(state, found);
+    onChange();
+  }
+
+  function remember(id) {
+    sessionId = id;
+    memory.write("session", id);
+  }
+
+  const settle = (id) => outbox.some((m) => m.id === id) && drop(id);
+
+  function drop(id) {
+    outbox = outbox.filter((m) => m.id !== id);
+    memory.write("outbox", outbox.length ? outbox : null);
+    onChange();
+  }
+
+  /** Sends what waits in the outbox, once a connection, and only when the journal has been read. */
+  function pump() {
+    if (!hasSession || link.isBehind) return;
+    for (const m of outbox) {
+      if (sent.has(m.id)) continue;
+      if (!socket.send({ type: "user_message", content: m.content, message_id: m.id, mode: m.mode })) return;
+      sent.add(m.id);
+    }
+  }
+
+  function leave(id) {
+    socket.close();
+    state = EMPTY;
+    hasSession = false;
+    link.isBehind = false;
+    outbox = [];
+    memory.write("outbox", null);
+    clock.reset();
+    remember(id);
+    if (id) socket.open();
+    onChange();
+  }
+
+  function get(path) {
+    return fetch(path, { headers: { Authorization: `Bearer ${token}` }, cache: "no-store" }).then((answer) => {
+      clock.observe(Date.parse(answer.headers.get("Date")));
+      return answer;
+    });
+  }
+
+  if (sessionId || outbox.length) socket.open();
+
+  return {
+    get state() { return state; },
+    get link() { return { ...link, retryIn: Math.max(0, link.retryAt - performance.now()) }; },
+    get outbox() { return outbox; },
+    get sessionId() { return sessionId; },
+    now: () => clock.now(),
+    get,
+    send(content, mode, agent) {
+      outbox = [...outbox, { id: newId(), content, mode, agent }];
+      memory.write("outbox", outbox);
+      if (hasSession) pump();
+      else if (link.state === "lost") socket.hurry();
+      else if (link.state !== "connecting" && link.state !== "open") socket.open();
+      onChange();
+    },
+    discard: drop,
+    retry: () => socket.hurry(),
+    withdraw: (id) => socket.send({ type: "withdraw", message_id: id }),
+    edit: (id, content) => socket.send({ type: "edit", message_id: id, content }),
+    cancelTool: (id) => socket.send({ type: "cancel_tool", call_id: id }),
+    cancel(dropWaiting) {
+      const turn = runningTurn(state)?.n ?? (state.turns.at(-1)?.n ?? 0) + 1;
+      return socket.send({ type: "cancel", turn, drop_waiting: dropWaiting });
+    },
+    attach: leave,
+    leave: () => leave(null),
+  };
+}

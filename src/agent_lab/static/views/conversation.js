@@ -1,0 +1,84 @@
+// The conversation, read like a chat. Its parts are made once and then only changed.
+
+import { h, keyed, mark, say } from "../h.js";
+import { count } from "../format.js";
+import { answerView, endView, gapView, lateView, userView } from "./items.js";
+import { createWelcome } from "./welcome.js";
+
+const WINDOW = 120; // items shown; earlier ones on request
+const MAKE = { user: userView, answer: answerView, end: endView, gap: gapView, late: lateView };
+
+export function createConversation(root, actions) {
+  const log = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": "Messages" });
+  const earlier = h("button", { type: "button", class: "quiet earlier", onclick: () => ((shown += 300), actions.set({})) });
+  const newer = h("button", { type: "button", class: "newer", hidden: true, onclick: toTail }, "↓ newest");
+  const welcome = createWelcome(actions);
+  const scroll = h("div", { class: "scroll", tabindex: "0", "data-keys": "own", "aria-label": "Conversation, scrolls" }, welcome.node, earlier, log);
+  root.append(h("h2", null, "Conversation"), scroll, newer);
+
+  let shown = WINDOW;
+  let isAtTail = true;
+  let last = {};
+  let chosen = null;
+  scroll.addEventListener("scroll", () => {
+    isAtTail = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 40;
+    if (isAtTail) newer.hidden = true;
+  });
+  log.addEventListener("click", (event) => {
+    const part = event.target.closest("[data-seq]");
+    if (!part || event.target.closest("button, summary, textarea, a") || String(getSelection())) return;
+    actions.select(Number(part.dataset.seq), "conversation");
+  });
+  // The panel gets lower when the composer grows: a reader at the tail stays there.
+  new ResizeObserver(() => isAtTail && toTail()).observe(scroll);
+
+  function toTail() {
+    scroll.scrollTop = scroll.scrollHeight;
+    newer.hidden = true;
+  }
+
+  return {
+    render(view) {
+      const { state, ui, outbox } = view;
+      welcome.render(view, !state.items.length && !state.waiting.length && !outbox.length);
+      if (state !== last.state || outbox !== last.outbox || ui.editing !== last.editing || shown !== last.shown) {
+        const height = scroll.scrollHeight;
+        const wasShown = last.shown;
+        draw(view);
+        if (isAtTail) toTail();
+        else if (shown !== wasShown) scroll.scrollTop += scroll.scrollHeight - height;
+        else if (state.lastSeq !== last.state?.lastSeq) newer.hidden = false;
+        last = { state, outbox, editing: ui.editing, shown };
+      }
+      if (ui.selected !== chosen?.seq || state !== chosen?.state) choose(view);
+    },
+  };
+
+  function draw({ state, ui, outbox }) {
+    const first = Math.max(0, state.items.length - shown);
+    earlier.hidden = first === 0;
+    say(earlier, `show earlier messages (${count(first, "item")} above)`);
+    const parts = state.items.slice(first).map((item) => ({ item }));
+    for (const id of state.waiting) parts.push({ item: { kind: "user", key: `m:${id}`, id } });
+    for (const m of outbox) if (!state.messages.has(m.id)) parts.push({ item: { kind: "user", key: `m:${m.id}`, id: m.id }, unsent: m });
+    const context = { state, ui, actions };
+    keyed(log, parts, (part) => part.item.key, (part) => {
+      const made = MAKE[part.item.kind](part.item, actions);
+      made.update(part, context);
+      return { node: made.node, update: (next) => made.update(next, { state: actions.link.state, ui, actions }) };
+    });
+  }
+
+  function choose({ state, ui }) {
+    const isNew = ui.selected !== chosen?.seq;
+    chosen = { seq: ui.selected, state };
+    const ref = ui.selected === null ? null : state.entries.find((x) => x.seq === ui.selected)?.ref;
+    let found = null;
+    for (const node of log.querySelectorAll("[data-refs]")) {
+      const is = ref !== null && node.dataset.refs.split(" ").includes(ref);
+      mark(node, "data-chosen", is);
+      if (is) found = node;
+    }
+    if (found && isNew && ui.from !== "conversation") found.scrollIntoView({ block: "nearest" });
+  }
+}

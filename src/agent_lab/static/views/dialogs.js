@@ -1,0 +1,38 @@
+// The two windows: keys, and the list of sessions.
+
+import { h, show } from "../h.js";
+import { clip, clockTime, count } from "../format.js";
+import { KEYS } from "../keys.js";
+
+export function createDialogs(actions) {
+  const keys = dialog("Keys", h("dl", { class: "keys" }, KEYS.map(([key, what]) => [h("dt", null, h("kbd", null, key)), h("dd", null, what)])));
+  const list = h("div", { class: "sessions" });
+  const fresh = h("button", { class: "primary", type: "button", onclick: () => (sessions.close(), actions.openSession(null)) }, "New session");
+  const sessions = dialog("Sessions", list, h("p", { class: "row" }, fresh));
+  document.body.append(keys, sessions);
+
+  let seen = null;
+  return {
+    open(name) {
+      if (name === "sessions") actions.loadSessions();
+      (name === "sessions" ? sessions : keys).showModal();
+    },
+    render({ ui, state }) {
+      if (ui.sessions === seen || !sessions.open) return;
+      seen = ui.sessions;
+      const now = state.session?.session_id;
+      if (!seen?.length) return show(list, h("p", { class: "dim" }, "No session yet. The first message opens one."));
+      show(list, seen.map((s) => h("button", { type: "button", class: "session", "aria-current": s.session_id === now ? "true" : null, onclick: () => (sessions.close(), s.session_id === now || actions.openSession(s.session_id)) },
+        h("span", { class: "title" }, clip(s.title, 80) || "no message yet"),
+        h("span", { class: "dim" }, `${s.agent} · ${s.state} · ${count(s.turn ?? 0, "turn")} · ${count(s.last_seq ?? 0, "entry", "entries")}${s.started_at ? ` · since ${clockTime(Date.parse(s.started_at))}` : ""}`),
+        h("span", { class: "mono dim" }, s.session_id))));
+    },
+  };
+}
+
+function dialog(title, ...body) {
+  const close = h("button", { class: "quiet", type: "button", "aria-label": "Close", onclick: () => node.close() }, "✕");
+  const node = h("dialog", { "aria-label": title, onclick: (event) => event.target === node && node.close() },
+    h("div", { class: "sheet" }, h("h2", null, title, h("span", { class: "grow" }), close), body));
+  return node;
+}

@@ -1,0 +1,120 @@
+// The journal, one line an entry. Only the rows in sight are in the page, so 50,000 are fine.
+
+import { h, keyed, mark, say } from "../h.js";
+import { count } from "../format.js";
+import { createFilter, KINDS, line, tone } from "../filter.js";
+import { entryAt } from "../store.js";
+
+const ROW = 26;
+const CHIPS = ["all", ...Object.keys(KINDS)];
+
+export function createEntries(root, actions) {
+  const chips = CHIPS.map((kind) => h("button", { type: "button", class: "chip", onclick: () => actions.set({ kind }) }, kind));
+  const filter = h("input", { id: "filter", type: "search", "aria-label": "Filter", placeholder: "type:tool_* call_2", autocomplete: "off", spellcheck: "false", oninput: () => actions.set({ filter: filter.value }) });
+  const found = h("span", { class: "dim found" });
+  const rows = h("div", { class: "rows" });
+  const list = h("div", { class: "list mono", tabindex: "0", role: "listbox", "aria-label": "Entries", "data-keys": "own" }, rows);
+  const empty = h("p", { class: "empty dim" });
+  root.append(h("h2", null, "Entries", found, h("span", { class: "chips", role: "group", "aria-label": "Kinds" }, chips), h("span", { class: "grow" }), filter), list, empty);
+
+  const sieve = createFilter();
+  let shown = [];
+  let isAtTail = true;
+  let last = {};
+  list.addEventListener("scroll", () => {
+    isAtTail = list.scrollHeight - list.scrollTop - list.clientHeight < ROW;
+    if (last.view) window(last.view);
+  });
+  rows.addEventListener("pointerdown", (event) => {
+    const row = event.target.closest("[data-seq]");
+    if (row) actions.select(Number(row.dataset.seq), "entries");
+  });
+  list.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") return actions.set({ tab: "inspector" });
+    const page = Math.max(1, Math.floor(list.clientHeight / ROW) - 1);
+    const by = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity, j: 1, k: -1 }[event.key];
+    if (by === undefined || !shown.length) return;
+    event.preventDefault();
+    const now = indexOf(last.view.ui.selected);
+    const to = Math.min(shown.length - 1, Math.max(0, now < 0 ? shown.length - 1 : now + by));
+    actions.select(shown[to].seq);
+  });
+
+  /** The row of a seq among those shown, or of the first one after it; -1 without one. */
+  function indexOf(seq) {
+    if (seq === null) return -1;
+    let low = 0;
+    let high = shown.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (shown[middle].seq < seq) low = middle + 1;
+      else high = middle;
+    }
+    return low < shown.length ? low : -1;
+  }
+
+  function reveal(seq) {
+    const at = indexOf(seq);
+    if (at < 0) return;
+    const top = at * ROW;
+    if (top < list.scrollTop) list.scrollTop = top - ROW;
+    else if (top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = top + 2 * ROW - list.clientHeight;
+  }
+
+  function render(view) {
+    const { state, ui } = view;
+    const isFiltered = last.kind !== ui.kind || last.filter !== ui.filter;
+    const isNew = last.entries !== state.entries || isFiltered;
+    if (isNew) {
+      shown = sieve(state.entries, ui.kind, ui.filter);
+      rows.style.height = `${shown.length * ROW}px`;
+      say(found, shown.length === state.entries.length ? count(shown.length, "entry", "entries") : `${shown.length.toLocaleString("en")} of ${count(state.entries.length, "entry", "entries")}`);
+      empty.hidden = shown.length > 0;
+      say(empty, state.entries.length ? "No entry fits this filter. Words are searched for in each line; type:, turn:, step:, call:, tool:, queue: and message: take * as any text, and - before a word turns it round." : "Each put, take, call and reply will be a line here.");
+      chips.forEach((chip, i) => mark(chip, "aria-pressed", String(CHIPS[i] === ui.kind)));
+      if (document.activeElement !== filter && filter.value !== ui.filter) filter.value = ui.filter;
+      if (isAtTail && (ui.selected === null || ui.isFollowing)) list.scrollTop = shown.length * ROW;
+    }
+    const isChosen = last.selected !== ui.selected;
+    last = { entries: state.entries, kind: ui.kind, filter: ui.filter, selected: ui.selected, view, height: list.clientHeight };
+    if (isChosen && ui.selected !== null && ui.from !== "entries") reveal(ui.selected);
+    if (isNew || isChosen || rows.childElementCount * ROW < list.clientHeight) window(view);
+  }
+
+  function window({ state, ui }) {
+    const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 6);
+    const upTo = Math.min(shown.length, first + Math.ceil(list.clientHeight / ROW) + 12);
+    const ref = ui.selected === null ? null : entryAt(state, ui.selected)?.ref;
+    const start = state.entries[0]?.t ?? 0;
+    const made = keyed(rows, shown.slice(first, upTo), (x) => x.seq, (x) => row(x, start));
+    let at = first;
+    for (const { node, item } of made.values()) {
+      node.style.transform = `translateY(${at * ROW}px)`;
+      mark(node, "aria-selected", String(item.seq === ui.selected));
+      mark(node, "aria-posinset", at + 1);
+      mark(node, "aria-setsize", shown.length);
+      mark(node, "data-related", ref !== null && ref !== undefined && item.ref === ref);
+      at++;
+    }
+    mark(list, "aria-activedescendant", ui.selected !== null && made.has(ui.selected) ? `entry-${ui.selected}` : null);
+  }
+
+  return { render };
+}
+
+function row({ e, t, seq }, start) {
+  const where = e.turn ? `${e.turn}${e.step ? `.${e.step}` : ""}` : "";
+  const node = h("div", { class: "entry", role: "option", id: `entry-${seq}`, "data-seq": seq, title: e.at },
+    h("span", { class: "seq" }, seq), h("span", { class: "dim at" }, moment(t - start)), h("span", { class: "dim step", title: where ? "turn.step" : null }, where),
+    h("span", { class: `type ${tone(e)}` }, e.type), h("span", { class: "what" }, line(e)));
+  return { node, update: () => {} };
+}
+
+/** Since the first entry: 0.942 · 1:40.123 · 2:46:40.123 */
+function moment(ms) {
+  const seconds = (ms % 60_000) / 1000;
+  if (ms < 60_000) return seconds.toFixed(3);
+  const minutes = Math.floor(ms / 60_000);
+  const rest = seconds.toFixed(3).padStart(6, "0");
+  return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")}:${rest}`;
+}

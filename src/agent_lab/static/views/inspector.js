@@ -1,0 +1,127 @@
+// The inspector: one entry, its story, and for a model request what changed since the one before.
+
+import { h, show } from "../h.js";
+import { requestDiff } from "../diff.js";
+import { clip, clockTime, count, shortId } from "../format.js";
+import { line, tone } from "../filter.js";
+import { entryAt, storyOf } from "../store.js";
+import { jsonTree } from "./json.js";
+
+export function createInspector(root, actions) {
+  const title = h("span", { class: "title" });
+  const copy = h("button", { type: "button", class: "small", title: "Copy the entry as JSON" }, "copy");
+  const body = h("div", { class: "scroll body", tabindex: "0", "data-keys": "own", "aria-label": "Entry, scrolls" });
+  root.append(h("h2", null, title, h("span", { class: "grow" }), copy), body);
+  let seen = {};
+  let whole = null; // the request's body, fetched because the entry left some of it out
+
+  copy.addEventListener("click", async () => {
+    const text = JSON.stringify(seen.entry.e, null, 2);
+    const isDone = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+    show(copy, isDone ? "copied" : "not allowed");
+    setTimeout(() => show(copy, "copy"), 1500);
+  });
+
+  return {
+    render({ state, ui }) {
+      const entry = ui.selected === null ? null : entryAt(state, ui.selected);
+      const story = entry?.ref ? storyLength(state, entry.ref) : 0;
+      const agent = state.session?.agent ?? ui.agents.find((a) => a.name === ui.agent);
+      if (seen.entry === entry && seen.story === story && (entry || seen.agent === agent)) return;
+      const isOther = seen.entry !== entry;
+      seen = { entry, story, agent };
+      copy.hidden = !entry;
+      if (isOther) whole = null;
+      show(title, entry ? [`Entry ${entry.seq} · `, h("span", { class: tone(entry.e) }, entry.type)] : "Inspector");
+      show(body, entry ? about(entry, state) : overview(agent));
+      if (isOther) body.scrollTop = 0;
+    },
+  };
+
+  function about(x, state) {
+    return [
+      h("p", { class: "dim facts" }, [clockTime(x.t), x.e.turn ? `turn ${x.e.turn}` : null, x.e.step ? `step ${x.e.step}` : null].filter(Boolean).join(" · ")),
+      x.type === "model_request" ? request(x, state) : null,
+      x.type === "error" ? h("div", { class: "box" }, h("b", { class: "mono" }, x.e.code), h("p", null, x.e.message), x.e.hint ? h("p", { class: "hint" }, "→ ", x.e.hint) : null) : null,
+      x.type === "model_request" ? h("h3", null, "Request as sent") : h("h3", null, "Entry"),
+      jsonTree(x.type === "model_request" ? (whole ?? x.e.body) : fields(x.e), { open: 2 }),
+      storyView(x, state),
+    ];
+  }
+
+  function request(x, state) {
+    const at = state.requests.indexOf(x.seq);
+    const before = at > 0 ? entryAt(state, state.requests[at - 1]) : null;
+    const omitted = x.e.omitted && !whole ? h("p", { class: "dim" }, `The entry leaves out ${JSON.stringify(x.e.omitted)}. `, h("button", { type: "button", class: "small", onclick: () => load(x) }, "load all of it")) : null;
+    return [omitted, h("h3", null, before ? ["Changed since ", entryLink(before), " "] : "The first request"), before ? difference(requestDiff(before.e, x.e)) : h("p", { class: "dim" }, "Nothing was sent before it in this session.")];
+  }
+
+  async function load(x) {
+    const path = `/api/sessions/${encodeURIComponent(x.e.session_id)}/entries/${x.seq}/body`;
+    const answer = await actions.link.get(path).catch(() => null);
+    if (!answer?.ok || seen.entry !== x) return;
+    whole = await answer.json();
+    show(body, about(x, actions.link.state));
+  }
+
+  function entryLink(x) {
+    return h("button", { type: "button", class: "quiet ref", onclick: () => actions.select(x.seq, "inspector") }, `entry ${x.seq}`);
+  }
+
+  /** The life of a message, a call, a model call or a turn: every entry about it, in order. */
+  function storyView(x, state) {
+    const all = storyOf(state, x.ref);
+    if (all.length < 2) return null;
+    const first = all[0].t;
+    const at = all.indexOf(x);
+    const part = all.length > 60 ? all.slice(Math.max(0, at - 30), Math.max(0, at - 30) + 60) : all;
+    return [
+      h("h3", null, `Story of ${nameOf(x)}`, h("span", { class: "dim" }, count(all.length, "entry", "entries"))),
+      h("ol", { class: "story mono" }, part.map((y) => h("li", null, h("button", { type: "button", class: "quiet", "aria-current": y === x ? "true" : null, onclick: () => actions.select(y.seq, "inspector") },
+        h("span", { class: "dim" }, `+${((y.t - first) / 1000).toFixed(3)}`), h("span", { class: tone(y.e) }, y.type), h("span", { class: "what" }, line(y.e)))))),
+    ];
+  }
+}
+
+/** Cheap to ask in each picture: how many entries are there at all, for a ref that can still grow. */
+const storyLength = (state, ref) => (ref.startsWith("r:") && state.models.at(-1)?.ref !== ref ? 0 : lastAbout(state, ref));
+
+function lastAbout(state, ref) {
+  for (let i = state.entries.length - 1, n = 0; i >= 0 && n < 400; i--, n++) if (state.entries[i].ref === ref) return state.entries[i].seq;
+  return 0;
+}
+
+function nameOf(x) {
+  const [kind, rest] = [x.ref.slice(0, 1), x.ref.slice(2)];
+  return { m: `message ${shortId(rest)}`, c: `call ${rest.slice(rest.indexOf("/") + 1)}`, r: "this model call", t: `turn ${rest}` }[kind];
+}
+
+const ENVELOPE = new Set(["seq", "session_id", "at", "turn", "step", "type"]);
+const fields = (e) => Object.fromEntries(Object.entries(e).filter(([key]) => !ENVELOPE.has(key)));
+
+function difference({ same, tail, removed, added, fields: changed }) {
+  const change = (sign, at, value, text) => {
+    const tree = h("details", { class: "change", "data-sign": sign }, h("summary", null, h("span", { class: "sign" }, sign), h("span", { class: "mono dim" }, at), " ", text), h("div", null));
+    tree.addEventListener("toggle", () => tree.open && show(tree.lastChild, jsonTree(value)));
+    return tree;
+  };
+  const message = (sign) => ({ at, message: m }) => change(sign, `#${at}`, m, [h("b", null, m.role ?? m.type ?? "item"), " ", said(m)]);
+  return h("div", { class: "diff" },
+    same ? h("p", { class: "dim same" }, `= ${count(same, "message")} the same`) : null,
+    removed.map(message("−")), added.map(message("+")),
+    tail ? h("p", { class: "dim same" }, `= ${count(tail, "message")} the same at the end`) : null,
+    changed.map(({ key, before, after }) => change("~", key, { before, after }, `${clip(JSON.stringify(before), 30)} → ${clip(JSON.stringify(after), 30)}`)));
+}
+
+function said(m) {
+  const calls = m.tool_calls?.map((c) => c.function?.name ?? c.name).join(", ");
+  const text = typeof m.content === "string" ? clip(m.content, 90) : m.content ? clip(JSON.stringify(m.content), 90) : "";
+  return [m.tool_call_id ? h("span", { class: "mono" }, `${shortId(m.tool_call_id)} `) : null, text, calls ? h("span", { class: "mono tool" }, ` calls ${calls}`) : null];
+}
+
+function overview(agent) {
+  return [
+    h("p", { class: "dim" }, "Choose an entry, a bar or a message: it is shown here, with everything that happened to it."),
+    agent ? [h("h3", null, `Agent ${agent.name}`), jsonTree(agent, { open: 1 })] : null,
+  ];
+}

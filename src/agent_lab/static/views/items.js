@@ -1,0 +1,180 @@
+// The parts of the conversation: a user message, an answer with its calls, the end of a turn, a gap.
+
+import { h, keyed, mark, say, show } from "../h.js";
+import { count, duration, shortId, signature } from "../format.js";
+import { textBlock } from "./text.js";
+
+const since = (t) => h("span", { class: "time", "data-since": t });
+
+// -- user --------------------------------------------------------------------------------------
+
+export function userView(item, actions) {
+  const who = h("div", { class: "who" });
+  const text = textBlock("");
+  const node = h("article", { class: "msg user", "data-refs": item.key }, who, text.node);
+  let last = null;
+  let editor = null;
+  return {
+    node,
+    update({ unsent }, { state, ui }) {
+      const m = state.messages.get(item.id) ?? { ...unsent, status: "sending", blockedBy: [] };
+      const isEditing = ui.editing === item.id && (m.status === "held" || m.status === "accepted");
+      if (last?.m === m && last.isEditing === isEditing) return;
+      last = { m, isEditing };
+      mark(node, "data-status", m.status);
+      mark(node, "data-seq", m.endSeq ?? m.heldSeq ?? m.seq ?? null);
+      text.set(m.content ?? "(the text was not kept)");
+      show(who, head(m), h("span", { class: "grow" }), buttons(m, actions, isEditing));
+      if (isEditing && !editor) node.append((editor = edit(m, actions)));
+      if (!isEditing && editor) editor = (editor.remove(), null);
+      text.node.hidden = isEditing;
+    },
+  };
+}
+
+const MODES = { follow_up: "follow up", interrupt: "interrupt", reject: "only if idle" };
+const WAITS = { model: "the model's answer", turn: "the end of this turn" };
+
+function head(m) {
+  const you = ["you", m.mode && m.mode !== "steer" ? h("span", { class: "mode" }, MODES[m.mode]) : null];
+  const edited = m.isEdited ? h("span", null, "edited") : null;
+  switch (m.status) {
+    case "sending":
+      return [...you, h("span", { class: "tag" }, "↥ sending")];
+    case "accepted":
+      return [...you, h("span", { class: "tag" }, "◌ in input"), edited];
+    case "held":
+      return [...you, h("span", { class: "tag held" }, "❙❙ held ", since(m.heldAt)), h("span", null, "waits for ", blockers(m)), edited];
+    case "delivered":
+      return [...you, h("span", { class: "mono", title: "position in the history" }, `#${m.position}`), m.heldAt === null ? null : h("span", null, `was held ${duration(m.endAt - m.heldAt)}`), edited];
+    case "withdrawn":
+      return [...you, h("span", { class: "tag" }, "⊘ withdrawn"), m.reason === "user" ? null : h("span", null, m.reason)];
+    default:
+      return [...you, h("span", { class: "tag bad" }, `✕ rejected · ${m.reason}`), h("span", null, m.note ?? "")];
+  }
+}
+
+const blockers = (m) => m.blockedBy.map((id, i) => [i ? ", " : "", WAITS[id] ?? h("span", { class: "mono" }, shortId(id))]);
+
+function buttons(m, actions, isEditing) {
+  const { link } = actions;
+  if (m.status === "sending") return h("button", { type: "button", class: "small", onclick: () => link.discard(m.id) }, "discard");
+  if (m.status !== "held" && m.status !== "accepted") return null;
+  return h("span", { class: "buttons" },
+    h("button", { type: "button", class: "small", disabled: isEditing, onclick: () => actions.set({ editing: m.id }) }, "edit"),
+    h("button", { type: "button", class: "small", onclick: () => link.withdraw(m.id) }, "withdraw"));
+}
+
+function edit(m, actions) {
+  const area = h("textarea", { "aria-label": "Change the held message", rows: "2", value: m.content });
+  const close = () => actions.set({ editing: null });
+  const save = () => {
+    if (area.value.trim() && area.value !== m.content) actions.link.edit(m.id, area.value);
+    close();
+  };
+  area.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) return event.preventDefault(), save();
+    if (event.key === "Escape") close();
+  });
+  requestAnimationFrame(() => area.focus());
+  return h("div", { class: "editor" }, area, h("div", { class: "row" }, h("button", { type: "button", class: "small primary", onclick: save }, "save"), h("button", { type: "button", class: "small", onclick: close }, "leave it")));
+}
+
+// -- answer ------------------------------------------------------------------------------------
+
+export function answerView(item, actions) {
+  const who = h("div", { class: "who" });
+  const text = textBlock("", { limit: 20_000 });
+  const calls = h("div", { class: "calls" });
+  const node = h("article", { class: "msg assistant" }, who, text.node, calls);
+  let last = null;
+  return {
+    node,
+    update(_, { state }) {
+      const answer = state.answers.get(item.id);
+      const records = answer.calls.map((key) => state.calls.get(key));
+      const model = state.models.findLast((m) => m.turn === answer.turn && m.step === answer.step);
+      if (last?.answer !== answer || last.model?.endAt !== model?.endAt) {
+        mark(node, "data-seq", answer.seq);
+        mark(node, "data-refs", model?.ref ?? "");
+        mark(node, "aria-busy", answer.isStreaming ? "true" : null);
+        mark(node, "data-status", answer.isStreaming ? "streaming" : answer.isPartial ? "partial" : "whole");
+        text.set(answer.text);
+        text.node.hidden = !answer.text && !answer.isStreaming;
+        const how = answer.isStreaming ? h("span", { class: "tag model" }, "writes") : answer.isPartial ? h("span", { class: "tag" }, "■ stopped") : null;
+        show(who, "assistant", answer.model ? h("span", null, answer.model) : null, how, model?.endAt ? h("span", null, duration(model.endAt - model.startAt)) : null);
+      }
+      keyed(calls, records, (call) => call.key, (call) => callView(call, actions));
+      last = { answer, model };
+    },
+  };
+}
+
+const ICONS = { called: "○", running: "◌", result: "✓", cancelled: "■", timeout: "⧖" };
+const iconOf = (call) => ICONS[call.status] ?? "✕";
+const toneOf = (call) => (call.endAt === null ? "tool" : call.status === "cancelled" ? "dim" : call.isError ? "bad" : "ok");
+
+function callView(call, actions) {
+  const icon = h("span", { class: "st", "aria-hidden": "true" });
+  const name = h("span", { class: "mono sig" });
+  const time = h("span", { class: "dim when" });
+  const stop = h("button", { type: "button", class: "small", "aria-label": `cancel ${call.name}`, onclick: () => actions.link.cancelTool(call.id) }, "cancel");
+  const reply = textBlock("", { limit: 600, className: "reply" });
+  const late = h("div", { class: "late" });
+  const node = h("div", { class: "call", "data-refs": call.ref }, h("div", { class: "line" }, icon, name, time, stop), reply.node, late);
+  const part = { node, update };
+  update(call);
+  return part;
+
+  function update(c) {
+    mark(node, "data-seq", c.replySeq ?? c.startSeq ?? c.seq);
+    mark(node, "data-tone", toneOf(c));
+    mark(node, "title", `${c.id} · ${c.status}`);
+    say(icon, iconOf(c));
+    say(name, signature(c.name, c.args));
+    stop.hidden = c.endAt !== null;
+    show(time, when(c));
+    reply.set(c.content ?? "");
+    reply.node.hidden = c.content === null;
+    show(late, c.late ? [h("b", null, "late reply, not in the history: "), c.late.content.slice(0, 400)] : "");
+  }
+}
+
+function when(c) {
+  if (c.startedAt === null && c.endAt === null) return ["in events ", since(c.calledAt)];
+  if (c.endAt === null) return since(c.startedAt);
+  const time = c.startedAt === null ? "" : duration(c.endAt - c.startedAt);
+  return c.status === "result" ? time : [c.status.replace("_", " "), time ? ` · ${time}` : ""];
+}
+
+// -- the rest ----------------------------------------------------------------------------------
+
+const END_ICON = { done: "✓", error: "✕", cancelled: "■" };
+
+export function endView(item) {
+  const node = h("div", { class: "end", "data-refs": `t:${item.n}` });
+  return {
+    node,
+    update(_, { state }) {
+      const turn = state.turns.findLast((t) => t.n === item.n);
+      mark(node, "data-end", turn.end);
+      mark(node, "data-seq", turn.endSeq);
+      const how = turn.end === "error" ? "failed" : turn.end === "cancelled" ? (turn.reason === "interrupted" ? "interrupted" : "cancelled") : "done";
+      const facts = [duration(turn.endAt - turn.startAt), count(turn.models, "model call"), turn.calls ? count(turn.calls, "tool call") : null].filter(Boolean);
+      show(node, h("div", { class: "rule" }, h("span", null, h("b", null, `${END_ICON[turn.end]} turn ${turn.n} ${how}`), ` · ${facts.join(" · ")}`)),
+        turn.end === "error" ? h("div", { class: "box" }, h("b", { class: "mono" }, turn.code), h("p", null, turn.message), turn.hint ? h("p", { class: "hint" }, "→ ", turn.hint) : null) : null);
+    },
+  };
+}
+
+export function gapView(item) {
+  const node = h("div", { class: "end", "data-end": "gap" }, h("div", { class: "rule" }, h("span", null, `⋯ entries ${item.from} to ${item.to} are not kept any more`)));
+  return { node, update() {} };
+}
+
+export function lateView(item) {
+  const text = textBlock(item.content, { limit: 600, className: "reply" });
+  const node = h("article", { class: "msg tool", "data-seq": item.seq, "data-refs": "" },
+    h("div", { class: "who" }, "late reply", h("span", { class: "mono" }, shortId(item.id)), h("span", null, "for no open call; not in the history")), text.node);
+  return { node, update() {} };
+}

@@ -1,0 +1,215 @@
+// The timeline: one row for each place a message can be, time to the right.
+
+import { h, keyed, mark, s, say, show } from "../h.js";
+import { duration, span } from "../format.js";
+import { entryAt, runningTurn } from "../store.js";
+import { axisTicks, createScale, windowOf } from "../timescale.js";
+import { layout } from "../track.js";
+import { arrowShape, axisShapes, barShapes, defs, markShape, pointFor, rowShapes } from "./shapes.js";
+
+const LABELS = 96; // px for the rows' names
+
+export function createTimeline(root, actions) {
+  const title = h("span", { class: "dim range" });
+  const turnBack = h("button", { class: "icon", type: "button", title: "Turn before ([)", "aria-label": "Turn before" }, "‹");
+  const turnOn = h("button", { class: "icon", type: "button", title: "Turn after (])", "aria-label": "Turn after" }, "›");
+  const scopes = ["turn", "session"].map((scope) => h("button", { type: "button", title: "One turn or all (a)", onclick: () => actions.set({ scope, zoom: 1 }) }, scope));
+  const zooms = [["−", 1 / 1.5, "Zoom out (−)"], ["+", 1.5, "Zoom in (+)"]].map(([text, by, name]) => h("button", { type: "button", title: name, "aria-label": name, onclick: () => zoomBy(by) }, text));
+  const follow = h("button", { class: "toggle", type: "button", title: "Keep now in view (f)", onclick: () => actions.set({ isFollowing: !last.ui.isFollowing, turn: null }) }, "follow");
+  const names = s("svg", { class: "names", width: LABELS, "aria-hidden": "true" });
+  const plot = s("svg", { class: "plot", role: "img", "aria-label": "Queues and workers over time" }, defs());
+  const layers = ["rows", "arrows", "bars", "marks", "now"].map((name) => s("g", { class: name }));
+  plot.append(...layers);
+  const spacer = h("div", { class: "spacer" }, plot);
+  const scroll = h("div", { class: "track", tabindex: "0", "data-keys": "own", "aria-label": "Timeline: arrow left and right choose entries" }, spacer);
+  const empty = h("p", { class: "empty dim" }, "Time runs to the right here as soon as a message is sent: each place a message can be has its row.");
+  const tooltip = h("div", { class: "tooltip", hidden: true });
+  root.append(
+    h("h2", null, "Timeline", title, h("span", { class: "grow" }), turnBack, turnOn, h("span", { class: "seg" }, scopes), h("span", { class: "seg" }, zooms), follow),
+    h("div", { class: "canvas" }, names, scroll), empty, tooltip);
+  turnBack.addEventListener("click", () => goTurn(-1));
+  turnOn.addEventListener("click", () => goTurn(1));
+
+  let last = null;
+  let left = 0;
+  scroll.addEventListener("scroll", () => {
+    if (scroll.scrollLeft === left) return;
+    left = scroll.scrollLeft;
+    actions.set(isAtNow() ? {} : { isFollowing: false });
+  });
+  scroll.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    zoomBy(event.deltaY < 0 ? 1.2 : 1 / 1.2, event.clientX - scroll.getBoundingClientRect().left);
+  }, { passive: false });
+  plot.addEventListener("pointerdown", (event) => {
+    const seq = event.target.closest("[data-seq]")?.dataset.seq;
+    if (seq) actions.select(Number(seq), "timeline");
+  });
+  plot.addEventListener("pointermove", (event) => hover(event.target.closest("[data-label]"), event));
+  plot.addEventListener("pointerleave", () => hover(null));
+  scroll.addEventListener("keydown", (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const { entries } = last.state;
+    const at = last.ui.selected === null ? entries.length : entries.indexOf(entryAt(last.state, last.ui.selected));
+    const next = entries[Math.min(entries.length - 1, Math.max(0, at + by))];
+    if (next) actions.select(next.seq);
+  });
+
+  const isAtNow = () => last?.nowX === undefined || (last.nowX >= left && last.nowX <= left + scroll.clientWidth);
+
+  function zoomBy(by, at = scroll.clientWidth / 2) {
+    const zoom = Math.min(200, Math.max(1, last.ui.zoom * by));
+    keep = { share: (left + at) / (scroll.clientWidth * last.ui.zoom), at };
+    actions.set({ zoom });
+  }
+  let keep = null;
+
+  function goTurn(by) {
+    const { turns } = last.state;
+    const to = turns[turns.findIndex((turn) => turn.n === last.shownTurn?.n) + by];
+    if (to) actions.set({ turn: to === turns.at(-1) ? null : to.n, isFollowing: to === turns.at(-1), scope: "turn" });
+  }
+
+  function hover(node, event) {
+    tooltip.hidden = !node;
+    if (!node) return;
+    say(tooltip, node.dataset.label);
+    const box = root.getBoundingClientRect();
+    const x = Math.min(event.clientX - box.left + 12, box.width - tooltip.offsetWidth - 8);
+    tooltip.style.transform = `translate(${Math.max(4, x)}px, ${event.clientY - box.top + 16}px)`;
+  }
+
+  /** The turn that is shown: the chosen entry's, one gone to with [ and ], or the latest. */
+  function turnOf({ state, ui }) {
+    if (ui.turn !== null) return state.turns.find((turn) => turn.n === ui.turn) ?? state.turns.at(-1);
+    if (ui.selected !== null && !(ui.isFollowing && runningTurn(state))) {
+      const n = turnNumber(state, entryAt(state, ui.selected));
+      return state.turns.find((turn) => turn.n === n) ?? state.turns.at(-1);
+    }
+    return state.turns.at(-1);
+  }
+
+  let seen = {};
+  function render(view) {
+    const { state, ui, now } = view;
+    const width = scroll.clientWidth;
+    const isLive = runningTurn(state) !== null;
+    const isSame = seen.state === state && seen.width === width && seen.left === left && seen.ui === uiKey(ui) && !isLive;
+    if (isSame || !width) return;
+    seen = { state, width, left, ui: uiKey(ui) };
+    const turn = turnOf(view);
+    const window = windowOf(state, { scope: ui.scope, turn, now });
+    empty.hidden = window !== null;
+    names.parentNode.hidden = window === null;
+    scopes.forEach((button, i) => mark(button, "aria-pressed", String(["turn", "session"][i] === ui.scope)));
+    mark(follow, "aria-pressed", String(ui.isFollowing));
+    const at = state.turns.indexOf(turn);
+    turnBack.disabled = at <= 0;
+    turnOn.disabled = at < 0 || at === state.turns.length - 1;
+    last = { state, ui: { ...ui }, shownTurn: turn };
+    if (!window) return say(title, "");
+    say(title, heading(state, turn, ui.scope, now));
+    draw(view, window, turn, width, isLive);
+  }
+
+  function draw({ state, ui, now }, window, turn, width, isLive) {
+    const full = Math.round(width * ui.zoom);
+    const scale = createScale(window, full);
+    const isNowShown = isLive && (ui.scope === "session" || turn.endAt === null);
+    spacer.style.width = `${full}px`;
+    if (keep) {
+      scroll.scrollLeft = left = Math.max(0, keep.share * full - keep.at);
+      keep = null;
+    } else if (isNowShown && ui.isFollowing && ui.zoom > 1) scroll.scrollLeft = left = Math.max(0, scale.x(now) - width * 0.8);
+    last.nowX = isNowShown ? scale.x(now) : undefined;
+    const chosen = ui.selected === null ? null : entryAt(state, ui.selected);
+    const right = left + width;
+    const shapes = layout(state, { scale, now, left, right, turn: ui.scope === "turn" ? turn : null, ref: chosen?.ref });
+    const { rows } = shapes;
+    mark(plot, "width", width);
+    mark(plot, "height", rows.height);
+    mark(names, "height", rows.height);
+    mark(plot, "viewBox", `${left} 0 ${width} ${rows.height}`);
+    const picked = { seq: ui.selected, ref: chosen?.ref ?? null };
+    paint(layers[0], [...rowShapes(rows, left, right), ...axisShapes(axis(state, scale, ui.scope, turn, left, right), rows)]);
+    paint(layers[1], shapes.arrows.flatMap((arrow) => arrowShape(arrow, picked)));
+    paint(layers[2], shapes.bars.flatMap((bar) => barShapes(bar, shapes.bars, picked, right)));
+    paint(layers[3], [...shapes.marks.map((m) => markShape(m, picked)), ...pointFor(chosen, scale, rows, left, right)]);
+    paint(layers[4], isNowShown ? nowShapes(scale.x(now), rows) : []);
+    paint(names, namesOf(rows, state));
+  }
+
+  return { render };
+}
+
+const uiKey = (ui) => `${ui.selected} ${ui.scope} ${ui.zoom} ${ui.isFollowing} ${ui.turn} ${ui.tab}`;
+
+/** An accepted message has no turn of its own yet: it belongs to the one that begins with it. */
+function turnNumber(state, x) {
+  if (!x) return null;
+  const message = x.ref?.startsWith("m:") ? state.messages.get(x.ref.slice(2)) : null;
+  return x.e.turn ?? message?.turn ?? null;
+}
+
+function heading(state, turn, scope, now) {
+  if (scope === "session") {
+    const from = state.entries[0].t;
+    return `${state.turns.length} turns · ${span((runningTurn(state) ? now : state.entries.at(-1).t) - from)}, idle times folded`;
+  }
+  return turn ? `turn ${turn.n} · ${duration((turn.endAt ?? now) - turn.startAt)}` : "";
+}
+
+function axis(state, scale, scope, turn, left, right) {
+  const found = { ticks: [], folds: [], turns: [] };
+  for (const piece of scale.pieces) {
+    if (piece.x1 < left - 60 || piece.x0 > right + 60) continue;
+    if (piece.isFold) {
+      found.folds.push({ x0: piece.x0, x1: piece.x1, text: span(piece.t1 - piece.t0) });
+      continue;
+    }
+    const zero = scope === "turn" ? (turn?.startAt ?? piece.t0) : piece.t0;
+    for (const tick of axisTicks(piece, zero, scale.perMs)) found.ticks.push({ x: scale.x(tick.t), text: tick.label });
+  }
+  if (scope === "session") for (const t of state.turns) {
+    const x = scale.x(t.startAt);
+    if (x >= left - 60 && x <= right) found.turns.push({ x, n: t.n });
+  }
+  return found;
+}
+
+function nowShapes(x, rows) {
+  return [
+    { key: "now", tag: "line", attrs: { class: "nowline", x1: x, x2: x, y1: 20, y2: rows.height - 6 } },
+    { key: "nowtext", tag: "text", attrs: { class: "nowtext", x: x + 4, y: 32 }, text: "now" },
+  ];
+}
+
+function namesOf(rows, state) {
+  return Object.values(rows).filter((row) => row.name).flatMap((row) => {
+    const depth = { input: state.depth.input, events: state.depth.events }[row.name];
+    const y = row.middle + 4;
+    return [
+      { key: row.name, tag: "text", attrs: { x: 14, y }, text: row.label },
+      ...(depth === undefined ? [] : [{ key: `${row.name} depth`, tag: "text", attrs: { class: "dim", x: LABELS - 8, y, "text-anchor": "end" }, text: String(depth) }]),
+    ];
+  });
+}
+
+/** Shapes keep their nodes from picture to picture, so that a click or a hover is never lost. */
+function paint(layer, shapes) {
+  keyed(layer, shapes, (shape) => shape.key, (shape) => {
+    const node = s(shape.tag);
+    const part = { node, names: [], update };
+    update(shape);
+    return part;
+    function update(next) {
+      for (const name of part.names) if (!(name in next.attrs)) node.removeAttribute(name);
+      for (const name in next.attrs) mark(node, name, next.attrs[name]);
+      part.names = Object.keys(next.attrs);
+      if (next.text !== undefined) say(node, next.text);
+    }
+  });
+}

@@ -1,0 +1,114 @@
+// The bar at the top, the sentence below it, the tabs of a narrow window.
+
+import { h, mark, say, show } from "../h.js";
+import { count, shortId } from "../format.js";
+import { isBusy } from "../store.js";
+import { pill, why } from "../why.js";
+
+const THEMES = ["system", "light", "dark"];
+const PANELS = ["conversation", "timeline", "entries", "inspector"];
+
+export function nextTheme() {
+  const root = document.documentElement;
+  const next = THEMES[(THEMES.indexOf(root.dataset.theme ?? "system") + 1) % 3];
+  if (next === "system") delete root.dataset.theme;
+  else root.dataset.theme = next;
+  try {
+    localStorage.setItem("agent-lab.theme", next);
+  } catch {
+    // The choice then lasts as long as the page.
+  }
+  document.dispatchEvent(new CustomEvent("theme"));
+}
+
+export function createTop(root, sentence, status, tabs, actions, dialogs) {
+  const agent = h("select", { "aria-label": "Agent", onchange: () => actions.chooseAgent(agent.value) });
+  const session = h("button", { class: "quiet mono", type: "button", title: "Sessions (s)", onclick: () => dialogs.open("sessions") });
+  const state = pillView();
+  const link = h("span", { class: "link" }, h("span", { class: "dot", "aria-hidden": "true" }), h("span", { class: "wide" }));
+  const tokens = h("span", { class: "dim wide" });
+  const cancel = h("button", { class: "danger", type: "button", title: "Cancel the turn (x)", onclick: () => actions.link.cancel(false) }, "Cancel");
+  const drop = h("button", { class: "danger wide", type: "button", title: "Cancel the turn and withdraw what waits (Shift+X)", onclick: () => actions.link.cancel(true) });
+  const theme = h("button", { class: "icon", type: "button", onclick: () => nextTheme() });
+  const help = h("button", { class: "icon", type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: () => dialogs.open("keys") }, "?");
+  show(root, h("b", { class: "brand" }, "agent_lab"), agent, session, state.node, h("span", { class: "grow" }), drop, cancel, tokens, link, theme, help);
+
+  const nameTheme = () => {
+    const name = document.documentElement.dataset.theme ?? "system";
+    say(theme, { system: "◐", light: "☼", dark: "☾" }[name]);
+    mark(theme, "aria-label", `Theme: ${name}`);
+    mark(theme, "title", `Theme: ${name} (t)`);
+  };
+  document.addEventListener("theme", nameTheme);
+  nameTheme();
+
+  const tabButtons = PANELS.map((name) => h("button", { type: "button", onclick: () => actions.set({ tab: name }) }, name[0].toUpperCase() + name.slice(1)));
+  show(tabs, tabButtons);
+
+  let agentsSeen = null;
+  let words = "";
+  return {
+    render(view) {
+      const { state: s, ui, now } = view;
+      if (agentsSeen !== ui.agents) {
+        agentsSeen = ui.agents;
+        show(agent, ui.agents.map((a) => h("option", { value: a.name }, a.name)));
+      }
+      const name = s.session?.agent?.name ?? ui.agent;
+      if (name && agent.value !== name) agent.value = name;
+      mark(agent, "hidden", !ui.agents.length);
+      say(session, s.session ? shortId(s.session.session_id) : "sessions");
+      const p = pill(s, view.link, now);
+      state.render(p);
+      say(status, p.text); // without the ticking time: a screen reader hears changes of state only
+      mark(cancel, "hidden", !isBusy(s));
+      mark(drop, "hidden", !isBusy(s) || !s.waiting.length);
+      say(drop, `Cancel and drop ${s.waiting.length}`);
+      say(tokens, usage(s));
+      connection(link, view.link, s);
+      const parts = why(s, view.link, now);
+      const text = JSON.stringify(parts);
+      if (text !== words) show(sentence, parts.map(part));
+      words = text;
+      tabButtons.forEach((button, i) => mark(button, "aria-pressed", String(PANELS[i] === ui.tab)));
+    },
+  };
+}
+
+function part(p) {
+  if (typeof p === "string") return p;
+  return h(p.strong ? "b" : "span", { class: [p.mono ? "mono" : null, p.tone].filter(Boolean).join(" ") || null }, p.text);
+}
+
+function pillView() {
+  const icon = h("span", { "aria-hidden": "true" });
+  const text = h("span", { class: "what" });
+  const time = h("span", { class: "time" });
+  const node = h("span", { class: "pill" }, icon, text, time);
+  return {
+    node,
+    render(p) {
+      mark(node, "data-tone", p.tone);
+      say(icon, p.icon);
+      say(text, p.text);
+      say(time, p.time ? `· ${p.time}` : "");
+    },
+  };
+}
+
+function connection(node, link, s) {
+  const [tone, text] = !s.session && link.state === "off" ? ["dim", "not connected"]
+    : link.state === "lost" ? ["bad", "disconnected"]
+    : link.state === "connecting" ? ["model", "connecting"]
+    : link.isBehind ? ["model", "catching up"]
+    : link.state === "open" ? ["ok", "connected"] : ["dim", "closed"];
+  mark(node, "data-tone", tone);
+  mark(node, "title", text);
+  say(node.lastChild, text);
+}
+
+function usage(s) {
+  let tokens = 0;
+  for (const m of s.models) tokens += (m.usage?.input_tokens ?? 0) + (m.usage?.output_tokens ?? 0);
+  return tokens ? count(tokens, "token") : "";
+}

@@ -28,9 +28,9 @@ test: check browser ## every check and every test; ARGS="-k queue"
 
 check: setup ## format, lint and types
 	$(SAY) 'ruff, pyright'
-	@$(BIN)/ruff format --check --quiet .  || { echo 'Not formatted: run make fmt.' >&2; exit 1; }
+	@$(BIN)/ruff format --check --quiet . || { echo 'Not formatted: run make fmt.' >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/pyright
+	@$(BIN)/pyright --project . # not a pyrightconfig.json of some folder above
 
 fmt: setup ## formats, and mends what lint can mend
 	@$(BIN)/ruff format .
@@ -64,7 +64,7 @@ $(STAMP): requirements.lock pyproject.toml | $(UV)
 	$(python-found)
 	@mkdir -p .tools
 	@awk '/^[a-z0-9]/ { ours = /^uv==/ } ours' requirements.lock > .tools/uv.txt
-	@export PIP_DISABLE_PIP_VERSION_CHECK=1; get='install --quiet --require-hashes -r .tools/uv.txt'; \
+	@export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore; get='install --quiet --require-hashes -r .tools/uv.txt'; \
 	if $(PYTHON) -m venv .tools/uv >.tools/uv.log 2>&1; then .tools/uv/bin/python -m pip $$get; \
 	elif $(PYTHON) -m pip --version >>.tools/uv.log 2>&1; then rm -rf .tools/uv && $(PYTHON) -m pip $$get --target .tools/uv; \
 	else $(call as-root,apt-get install -y python3-venv) && rm -rf .tools/uv \

@@ -16,7 +16,7 @@ export function createTimeline(root, actions) {
   const scopes = ["turn", "session"].map((scope) => h("button", { type: "button", title: "One turn or all (a)", onclick: () => actions.set({ scope, zoom: 1 }) }, scope));
   const zooms = [["−", 1 / 1.5, "Zoom out (−)"], ["+", 1.5, "Zoom in (+)"]].map(([text, by, name]) => h("button", { type: "button", title: name, "aria-label": name, onclick: () => zoomBy(by) }, text));
   const follow = h("button", { class: "toggle", type: "button", title: "Keep now in view (f)", onclick: () => actions.set({ isFollowing: !last.ui.isFollowing, turn: null }) }, "follow");
-  const names = s("svg", { class: "names", width: LABELS, "aria-hidden": "true" });
+  const names = s("svg", { class: "names", "aria-hidden": "true" });
   const plot = s("svg", { class: "plot", role: "img", "aria-label": "Queues and workers over time" }, defs());
   const layers = ["rows", "arrows", "bars", "marks", "now"].map((name) => s("g", { class: name }));
   plot.append(...layers);
@@ -95,7 +95,7 @@ export function createTimeline(root, actions) {
   let seen = {};
   function render(view) {
     const { state, ui, now } = view;
-    const width = scroll.clientWidth;
+    const width = Math.max(0, root.clientWidth - LABELS);
     const isLive = runningTurn(state) !== null;
     const isSame = seen.state === state && seen.width === width && seen.left === left && seen.ui === uiKey(ui) && !isLive;
     if (isSame || !width) return;

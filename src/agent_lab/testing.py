@@ -1,9 +1,23 @@
 """Public doubles and helpers for tests of agents, and of agent_lab itself."""
 
-from typing import Any
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar, copy_context
+from itertools import count
+from typing import Any, TypeVar
 
-from agent_lab.application.gate import HandGate
-from agent_lab.domain.messages import FinishReason, Usage
+from agent_lab.application.agent import Agent
+from agent_lab.application.gate import Gate, HandGate
+from agent_lab.application.ports import Model, Outside
+from agent_lab.application.simulation import Deadlock, SimulatedLoop
+from agent_lab.application.tools import Tool
+from agent_lab.bootstrap import DebugRuntime
+from agent_lab.domain.dialects import openai_chat
+from agent_lab.domain.dialects.check import check_history
+from agent_lab.domain.limits import Limits
+from agent_lab.domain.messages import ChatMessage, FinishReason, Usage
 from agent_lab.infrastructure.models.scripted import (
     ScriptedCall,
     ScriptedError,
@@ -11,7 +25,20 @@ from agent_lab.infrastructure.models.scripted import (
     ScriptedReply,
 )
 
-__all__ = ["HandGate", "ScriptedModel", "call", "fail", "reply"]
+__all__ = [
+    "Deadlock",
+    "HandGate",
+    "ScriptedModel",
+    "SeededOutside",
+    "assert_provider_valid",
+    "call",
+    "fail",
+    "open_runtime",
+    "reply",
+    "simulate",
+]
+
+T = TypeVar("T")
 
 
 def reply(
@@ -63,3 +90,111 @@ def fail(
         delay=delay,
         error=ScriptedError(code=code, message=message, hint=hint, may_pass=may_pass),
     )
+
+
+# -- runs that can be told again -----------------------------------------------------------------
+
+
+class SeededOutside:
+    """An outside in which nothing is by chance: one wall time, and ids that count.
+
+    The first id of a prefix is `m_0_1` with seed 0, whatever ran before.
+    """
+
+    WALL_TIME = 1_796_032_800.0
+    """2026-11-30T10:00:00Z."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+        self._counts: dict[str, count[int]] = {}
+
+    def wall_time(self) -> float:
+        """Always the same."""
+        return self.WALL_TIME
+
+    def new_id(self, prefix: str) -> str:
+        """The prefix, the seed, and how many of this prefix there were."""
+        return f"{prefix}_{self._seed}_{next(self._counts.setdefault(prefix, count(1)))}"
+
+
+_NOT_CHAT = frozenset(("openai_responses", "deepseek_responses", "anthropic", "gemini"))
+_outside: ContextVar[Outside | None] = ContextVar("agent_lab_outside", default=None)
+
+
+def simulate(main: Callable[[], Coroutine[Any, Any, T]], *, seed: int | None = None) -> T:
+    """Run `main()` on a fresh simulated loop, close it, and give back what it returned.
+
+    The clock is virtual: waiting costs nothing. Without a seed callbacks go first in, first out;
+    a seed chooses among those that are ready, so each seed is an interleaving, the same each time.
+    Runtimes opened inside with `open_runtime` get seeded ids. Call it where no loop runs. Raises
+    Deadlock if `main` waits for what can never happen.
+    """
+    choose = random.Random(seed).randrange if seed is not None else None  # noqa: S311  # replay
+    context = copy_context()
+    context.run(_outside.set, SeededOutside(seed or 0))
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(choose)) as runner:
+        return runner.run(main(), context=context)
+
+
+@asynccontextmanager
+async def open_runtime(
+    agent: Agent | None = None,
+    *,
+    model: Model | Callable[..., Any] | str | None = None,
+    tools: Sequence[Tool | Callable[..., Any]] = (),
+    instructions: str | None = None,
+    limits: Limits | None = None,
+    gate: Gate | None = None,
+    history: Sequence[ChatMessage] = (),
+    session_id: str | None = None,
+    outside: Outside | None = None,
+) -> AsyncGenerator[DebugRuntime, None]:
+    """A runtime for an agent, or for an agent made of `model` and the rest; closed on the way out.
+
+    Inside `simulate` ids and wall time are seeded unless `outside` says otherwise.
+    """
+    if (agent is None) == (model is None):
+        raise TypeError("open_runtime() takes an agent, or a model to make one of")
+    if agent is None:
+        assert model is not None
+        agent = Agent("test", model=model, tools=tools, instructions=instructions, limits=limits)
+    elif tools or instructions or limits:
+        raise TypeError("tools, instructions and limits belong to the agent that was given")
+    async with DebugRuntime(
+        agent,
+        session_id=session_id,
+        history=history,
+        gate=gate,
+        outside=outside or _outside.get(),
+    ) as runtime:
+        yield runtime
+
+
+def assert_provider_valid(
+    history: Sequence[ChatMessage] | Sequence[dict[str, Any]], *dialects: str
+) -> None:
+    """Fail with every violation, its explanation and its fix, if a provider would refuse this.
+
+    `history` is a session's, which is rendered as OpenAI Chat, or messages in the wire format of
+    the dialects; without dialects it is checked as `openai_chat`. Warnings are let pass.
+    """
+    writer = openai_chat.Writer()
+    wire: list[dict[str, Any]] = []
+    for message in history:
+        if isinstance(message, ChatMessage):
+            if foreign := sorted(_NOT_CHAT.intersection(dialects)):
+                raise ValueError(
+                    f"a session's history is not rendered as {foreign[0]!r} yet; give messages in "
+                    "that wire format"
+                )
+            wire.append(writer.write(message))
+        else:
+            wire.append(message)
+    faults = [
+        f"{dialect}: {fault.rule} at {fault.where}: {fault.explanation} Fix: {fault.fix}"
+        for dialect in dialects or ("openai_chat",)
+        for fault in check_history(wire, dialect)
+        if fault.severity == "error"
+    ]
+    if faults:
+        raise AssertionError("\n".join(faults))

@@ -27,7 +27,6 @@ class Outcome(msgspec.Struct, frozen=True):
 
 async def run_async(tool: Tool, arguments: dict[str, Any], nudge: Nudge, *, limit: int) -> Outcome:
     """Run an async tool in a context of its own; raises CancelledError only if we were cancelled."""
-    task = asyncio.current_task()
     try:
         bound = tool.bind(arguments)
     except Exception as error:
@@ -40,7 +39,7 @@ async def run_async(tool: Tool, arguments: dict[str, Any], nudge: Nudge, *, limi
         nudge.disown()
         return _failed(error)
     except GeneratorExit as error:
-        if asyncio.current_task() is not task:
+        if not nudge.is_current:
             raise  # our own coroutine is being closed
         return _failed(error)
     except BaseException as error:
@@ -123,6 +122,8 @@ def _result(value: Any, limit: int) -> Outcome:
     """The text of a result: strings as they are, None as nothing, all else as JSON."""
     try:
         text = value if isinstance(value, str) else _as_json(value)
+        if len(text) <= limit and text.isascii():
+            return Outcome(text)
     except Exception as error:
         return Outcome(
             f"Error: the tool returned a {type(value).__name__}, which is not JSON: {error}",

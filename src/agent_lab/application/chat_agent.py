@@ -138,7 +138,15 @@ class ChatAgent:
         session, conversation, call = self._session, self._conversation, request.call
         stream = session.model.stream(request)
         try:
-            while (event := await self._next(stream)) is not None:
+            while True:
+                try:
+                    event = await anext(stream)
+                except StopAsyncIteration:
+                    break
+                except BaseException as error:
+                    raise self._fault(error) from error
+                if type(event) not in EVENT_TYPES:
+                    raise _unexpected(TypeError(f"the model yielded a {type(event).__name__}"))
                 if not conversation.hear(call, event):
                     break
                 if type(event) is TextDelta:
@@ -148,7 +156,8 @@ class ChatAgent:
         except BaseException:
             await _close(stream)
             raise
-        self._flush_text()
+        if self._text:
+            self._flush_text()
         decided = conversation.answered(call)
         if decided is None:
             raise ModelError(
@@ -160,25 +169,15 @@ class ChatAgent:
         self._failures = 0
         session.decide(decided)
 
-    async def _next(self, stream: AsyncIterator[ModelEvent]) -> ModelEvent | None:
-        """The stream's next event, None at its end; whatever it raises comes out as ModelError."""
-        try:
-            event = await anext(stream)
-        except StopAsyncIteration:
-            return None
-        except ModelError:
-            raise
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            if isinstance(error, CancelledError) and self._nudge is not None:
-                if self._nudge.is_cancelled:
-                    raise
-                self._nudge.disown()
-            raise _unexpected(error) from error
-        if type(event) not in EVENT_TYPES:
-            raise _unexpected(TypeError(f"the model yielded a {type(event).__name__}"))
-        return event
+    def _fault(self, error: BaseException) -> BaseException:
+        """What the model raised as a ModelError; a cancellation that is ours stays what it is."""
+        if isinstance(error, ModelError | GeneratorExit):
+            return error
+        if isinstance(error, CancelledError) and self._nudge is not None:
+            if self._nudge.is_cancelled:
+                return error
+            self._nudge.disown()
+        return _unexpected(error)
 
     # -- text, coalesced -------------------------------------------------------------------------
 

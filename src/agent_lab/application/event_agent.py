@@ -96,15 +96,15 @@ class EventAgent:
     # -- one call --------------------------------------------------------------------------------
 
     async def _run(self, runner: Runner, call: ToolCalled) -> None:
-        session, conversation = self._session, self._conversation
-        if not conversation.calls.is_open(call.round, call.call_id):
+        session, calls = self._session, self._conversation.calls
+        if not calls.is_open(call.round, call.call_id):
             return
-        tool = session.agent.tools[call.name]
-        held = await self._hold("tool", call)
-        if held is not None and not tool.is_async:
-            held = await self._hold("thread", held)
-        if held is None or not conversation.calls.is_open(call.round, call.call_id):
-            return
+        tool, held = session.agent.tools[call.name], call
+        if session.gate.hold is not None:
+            passed = await self._pass_gate(tool, call)
+            if passed is None:
+                return
+            held = passed
         outcome = await self._let_loose(runner, tool, held)
         session.clock.clear(runner)
         reply = _reply(call, outcome)
@@ -114,6 +114,13 @@ class EventAgent:
             if runner.nudge.pending:  # the call was closed while the reply stood at the gate
                 session.queues.input.put_nowait(reply)
             raise
+
+    async def _pass_gate(self, tool: Tool, call: ToolCalled) -> ToolCalled | None:
+        """The call as the gate lets it pass; None if it was dropped, or closed meanwhile."""
+        held = await self._hold("tool", call)
+        if held is not None and not tool.is_async:
+            held = await self._hold("thread", held)
+        return held if self._conversation.calls.is_open(call.round, call.call_id) else None
 
     async def _hold(self, kind: Literal["tool", "thread"], call: ToolCalled) -> ToolCalled | None:
         """Pass the gate; None if the call was dropped there."""

@@ -251,11 +251,9 @@ class HandGate:
 
 def item_id(item: ChatMessage | ToolCalled) -> str:
     """The id by which entries name what crosses."""
-    match item:
-        case ToolCalled():
-            return item.call_id
-        case ChatMessage():
-            return (item.message_id if item.role == "user" else item.tool_call_id) or ""
+    if type(item) is ToolCalled:
+        return item.call_id
+    return (item.message_id if item.role == "user" else item.tool_call_id) or ""
 
 
 def edited(item: Item, change: str | dict[str, Any]) -> Item:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 
-from agent_lab.domain.payloads import AnyPayload, Assistant, LateReply, Text, ToolReplied
+from agent_lab.domain.payloads import Accepted, AnyPayload, Assistant, LateReply, Text, ToolReplied
 
 _OVERHEAD = 400
 """Rough bytes of an entry without its text."""
@@ -42,12 +42,14 @@ class Journal:
 
     def __init__(self, loop: AbstractEventLoop, *, entries: int, size: int) -> None:
         self._loop = loop
+        self._now = loop.time
         self._entries: list[Entry] = []
         self._first = 1
         self._max_entries = entries
         self._max_size = size
         self._size = 0
         self._weighed = 0
+        self._next_trim = _CHECK
         self._waiters: list[Future[None]] = []
         self._ended: Callable[[], BaseException | None] | None = None
 
@@ -60,12 +62,24 @@ class Journal:
         """Write an entry now and give its number; never waits."""
         entries = self._entries
         seq = self._first + len(entries)
-        entries.append(Entry(seq, self._loop.time(), payload))
+        entries.append(Entry(seq, self._now(), payload))
         if self._waiters:
             self._wake()
-        if not seq % _CHECK:
+        if seq >= self._next_trim:
             self._trim()
         return seq
+
+    def extend(self, payloads: Sequence[AnyPayload]) -> None:
+        """Write entries for what was decided at one moment; never waits."""
+        entries, at = self._entries, self._now()
+        seq = self._first + len(entries)
+        for payload in payloads:
+            entries.append(Entry(seq, at, payload))
+            seq += 1
+        if self._waiters:
+            self._wake()
+        if seq > self._next_trim:
+            self._trim()
 
     def read(self, after: int = 0, limit: int | None = None) -> tuple[Gap | None, Sequence[Entry]]:
         """Kept entries after `after`, at most `limit`, and what is missing before them."""
@@ -120,24 +134,27 @@ class Journal:
 
     def _trim(self) -> None:
         entries = self._entries
-        self._size += sum(_weight(entry.payload) for entry in entries[self._weighed :])
+        self._size += _weight(entries[self._weighed :])
         drop = max(len(entries) - self._max_entries, 0)
-        for entry in entries[:drop]:
-            self._size -= _weight(entry.payload)
+        self._size -= _weight(entries[:drop])
         while self._size > self._max_size and drop < len(entries) - 1:
-            self._size -= _weight(entries[drop].payload)
+            self._size -= _weight(entries[drop : drop + 1])
             drop += 1
         if drop:
             del entries[:drop]
             self._first += drop
         self._weighed = len(entries)
+        self._next_trim = self.last_seq + _CHECK
 
 
-def _weight(payload: AnyPayload) -> int:
-    match payload:
-        case ToolReplied() | LateReply() | Assistant():
-            return _OVERHEAD + len(payload.content or "")
-        case Text():
-            return _OVERHEAD + len(payload.text)
-        case _:
-            return _OVERHEAD
+def _weight(entries: Sequence[Entry]) -> int:
+    """Rough bytes of these entries: their long texts, and the same for everything else."""
+    size = _OVERHEAD * len(entries)
+    for entry in entries:
+        payload = entry.payload
+        if type(payload) in _LONG:
+            size += len(payload.text if type(payload) is Text else payload.content or "")  # type: ignore[union-attr]  # _LONG
+    return size
+
+
+_LONG = {ToolReplied, LateReply, Assistant, Accepted, Text}

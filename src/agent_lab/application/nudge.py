@@ -1,6 +1,6 @@
 """Cancelling a task of one's own so that it can tell it from being cancelled by somebody else."""
 
-from asyncio import Task
+from asyncio import Task, current_task
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +28,14 @@ class Nudge:
     def pending(self) -> bool:
         """Whether a nudge was given that the task has not absorbed."""
         return self._count > 0
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this task is running; it is not while its coroutine is being closed."""
+        try:
+            return current_task() is self._task
+        except RuntimeError:
+            return False
 
     @property
     def is_cancelled(self) -> bool:

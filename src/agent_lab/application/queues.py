@@ -4,7 +4,7 @@ All three are work queues: each item goes to one taker. Puts and takes of `input
 journal entries, written in `_put` and `_get`; holding happens in `put()` and `get()`.
 """
 
-from asyncio import Future, Queue, QueueFull, get_running_loop
+from asyncio import Event, Future, Queue, QueueEmpty, QueueFull, get_running_loop
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, Protocol, TypeVar, cast
@@ -62,10 +62,13 @@ class RuntimeQueue(Queue[T]):
     _getters: "deque[Future[None]]"
     _putters: "deque[Future[None]]"
     _wakeup_next: Callable[[Any], None]
+    _unfinished_tasks: int
+    _finished: Event
 
     def __init__(self, name: str, maxsize: int) -> None:
         super().__init__(maxsize)
         self.name = name
+        self._bound = maxsize
         self._closed = False
         self._puts = self._takes = self._peak = 0
         self._parked = False
@@ -90,7 +93,7 @@ class RuntimeQueue(Queue[T]):
     @property
     def has_room(self) -> bool:
         """Whether put_nowait would work now."""
-        return not self._closed and not self.full()
+        return len(self._queue) < self._bound and not self._closed
 
     def close(self, *, last: Iterable[T] = ()) -> None:
         """No more puts; takes get what is left, then QueueClosed. Closing twice is fine.
@@ -106,27 +109,50 @@ class RuntimeQueue(Queue[T]):
 
     async def put(self, item: T) -> None:
         """Add an item; waits for room. Cancelled while it waits, it has added nothing."""
-        if self.full():
+        if len(self._queue) >= self._bound:
             await self.room()
-        self.put_nowait(item)
+        if self._closed:
+            raise QueueClosed(self.name)
+        self.push(item)
 
     def put_nowait(self, item: T) -> None:
         """Add an item now; QueueFull when there is no room, QueueClosed after close()."""
         if self._closed:
             raise QueueClosed(self.name)
-        super().put_nowait(item)
+        if len(self._queue) >= self._bound:
+            raise QueueFull
+        self.push(item)
+
+    def push(self, item: T) -> None:
+        """Add an item whether there is room or not."""
+        self._put(item)
+        if not self._unfinished_tasks:
+            self._finished.clear()
+        self._unfinished_tasks += 1
+        if self._getters:
+            self._wakeup_next(self._getters)
 
     async def get(self) -> T:
         """Take the next item; waits for one. A cancelled get loses nothing."""
-        if not self._queue:
-            await self._something()
+        while not self._queue:
+            await self._wait(self._getters)
         return self.get_nowait()
 
+    def get_nowait(self) -> T:
+        """Take the next item now; QueueEmpty when there is none."""
+        if not self._queue:
+            raise QueueEmpty
+        item = self._get()
+        if self._putters:
+            self._wakeup_next(self._putters)
+        return item
+
     def _put(self, item: T) -> None:
-        self._queue.append(item)
+        queue = self._queue
+        queue.append(item)
         self._puts += 1
-        if len(self._queue) > self._peak:
-            self._peak = len(self._queue)
+        if len(queue) > self._peak:
+            self._peak = len(queue)
 
     def _get(self) -> T:
         self._takes += 1
@@ -134,26 +160,21 @@ class RuntimeQueue(Queue[T]):
 
     async def room(self) -> None:
         """Wait until there is room, or the queue is closed."""
-        while self.full() and not self._closed:
-            await self._wait(self._putters, lambda: not self.full())
+        while len(self._queue) >= self._bound and not self._closed:
+            await self._wait(self._putters)
 
-    async def _something(self) -> None:
-        while not self._queue or self._parked:
-            if self._closed and not self._queue:
-                raise QueueClosed(self.name)
-            await self._wait(self._getters, lambda: bool(self._queue) and not self._parked)
-
-    async def _wait(self, waiters: "deque[Future[None]]", ready: Callable[[], bool]) -> None:
+    async def _wait(self, waiters: "deque[Future[None]]") -> None:
+        if self._closed and not self._queue:
+            raise QueueClosed(self.name)
         waiter: Future[None] = get_running_loop().create_future()
         waiters.append(waiter)
         try:
             await waiter
         except BaseException:
-            # woken and cancelled in the same tick: the wake-up belongs to the next in line
-            if waiter.done() and not waiter.cancelled() and ready():
-                self._wakeup_next(waiters)
             if waiter in waiters:
                 waiters.remove(waiter)
+            elif waiters:  # woken and cancelled in the same tick: the next in line shall look
+                self._wakeup_next(waiters)
             raise
 
 
@@ -172,13 +193,17 @@ class WorkQueue(RuntimeQueue[I]):
             if passed is None:
                 return
             item = passed
-        await super().put(item)
+        if len(self._queue) >= self._bound:
+            await self.room()
+        if self._closed:
+            raise QueueClosed(self.name)
+        self.push(item)
 
     async def get(self) -> I:
         """Take the next item: wait for one, pass the gate. A cancelled get loses nothing."""
         while True:
-            if not self._queue or self._parked:
-                await self._something()
+            while not self._queue or self._parked:
+                await self._wait(self._getters)
             if self._desk.gate.hold is None:
                 return self.get_nowait()
             item = await self._held_head()
@@ -214,11 +239,16 @@ class WorkQueue(RuntimeQueue[I]):
         return cast("I", verdict.item)
 
     def _put(self, item: I) -> None:
-        super()._put(item)
-        self._desk.hand_off(self._name, "put", item_id(item), len(self._queue))
+        queue = self._queue
+        queue.append(item)
+        self._puts += 1
+        if len(queue) > self._peak:
+            self._peak = len(queue)
+        self._desk.hand_off(self._name, "put", item_id(item), len(queue))
 
     def _get(self) -> I:
-        item = super()._get()
+        self._takes += 1
+        item = self._queue.popleft()
         self._desk.hand_off(self._name, "take", item_id(item), len(self._queue))
         return item
 
@@ -277,8 +307,7 @@ class InputQueue(WorkQueue[ChatMessage]):
     def _push(self, item: ChatMessage) -> None:
         if self._closed:
             raise QueueClosed(self.name)
-        self._put(item)
-        self._wakeup_next(self._getters)
+        self.push(item)
 
 
 class RuntimeQueues:

@@ -89,14 +89,16 @@ class Session:
         With no room there it waits in the outbox, in order, and ChatAgent moves it when somebody
         takes.
         """
-        append, outbox, output = self.journal.append, self.outbox, self.queues.output
+        if not decided:
+            return
+        self.journal.extend(decided)
+        outbox, output = self.outbox, self.queues.output
         for payload in decided:
-            append(payload)
             if payload.on_output:
                 if outbox or not output.has_room:
                     outbox.append(payload)
                 else:
-                    output.put_nowait(payload)
+                    output.push(payload)
             if type(payload) is ToolReplied:
                 self.call_closed(payload.call_id)
 
@@ -144,8 +146,11 @@ class Session:
         self, queue: Literal["input", "events"], op: Literal["put", "take"], item: str, depth: int
     ) -> None:
         """Write down a put or a take."""
-        at = self.conversation.at
-        self.journal.append(QueueOp(**at, queue=queue, op=op, item=item, depth=depth))
+        conversation = self.conversation
+        turn = conversation.turn if conversation.in_turn else None
+        step = conversation.step if conversation.in_turn else None
+        entry = QueueOp(turn=turn, step=step, queue=queue, op=op, item=item, depth=depth)
+        self.journal.append(entry)
 
     def accept(self, message: ChatMessage) -> ChatMessage | None:
         """Give a user message its id and place; None for a repeat; raises MessageRejected."""

@@ -4,7 +4,6 @@ from agent_lab.domain.messages import (
     CallDelta,
     Finish,
     FinishReason,
-    ModelEvent,
     Reply,
     TextDelta,
     ToolCall,
@@ -23,20 +22,19 @@ class _PartialCall:
 class Assembly:
     """Collects the events of one model call. `text` is what was said so far."""
 
-    __slots__ = ("_calls", "_finish", "_text", "_whole")
+    __slots__ = ("_calls", "_finish", "_text")
 
     def __init__(self) -> None:
         self._text: list[str] = []
         self._calls: dict[int, _PartialCall] = {}
         self._finish: Finish | None = None
-        self._whole: Reply | None = None
 
     @property
     def text(self) -> str:
         """The text so far."""
         return "".join(self._text)
 
-    def feed(self, event: ModelEvent) -> None:
+    def feed(self, event: TextDelta | CallDelta | Finish) -> None:
         """Take one event of the stream."""
         match event:
             case TextDelta():
@@ -48,13 +46,9 @@ class Assembly:
                 partial.arguments.append(event.arguments)
             case Finish():
                 self._finish = event
-            case Reply():
-                self._whole = event
 
     def reply(self) -> Reply | None:
         """The whole answer; None while the provider's last event has not come."""
-        if self._whole is not None:
-            return self._whole
         if self._finish is None:
             return None
         return self._joined(self._finish.reason, self._finish.usage)

@@ -20,48 +20,43 @@ class Calls:
     OpenAI and Anthropic refuse a message between a call and its reply.
     """
 
-    __slots__ = ("_history", "_round", "_tools")
+    __slots__ = ("_history", "_tools", "current")
 
     def __init__(self, history: list[ChatMessage], tools: Collection[str]) -> None:
         self._history = history
         self._tools = frozenset(tools)
-        self._round: Round | None = None
+        self.current: Round | None = None
 
     @property
     def open(self) -> tuple[str, ...]:
         """Ids of the calls that have no reply yet, in call order."""
-        return self._round.open if self._round else ()
-
-    @property
-    def undispatched(self) -> tuple[ToolCalled, ...]:
-        """Calls that are not on `events` yet, in call order."""
-        return self._round.undispatched() if self._round else ()
+        return self.current.open if self.current else ()
 
     @property
     def round(self) -> int:
         """Number of the open round; 0 when there is none."""
-        return self._round.number if self._round else 0
+        return self.current.number if self.current else 0
 
     def is_open(self, round_: int, call_id: str) -> bool:
         """Whether this call of this round still wants its reply."""
-        current = self._round
+        current = self.current
         return current is not None and current.number == round_ and current.is_open(call_id)
 
     def replies(self) -> list[ChatMessage]:
         """The replies the open round has so far, in call order."""
-        return self._round.replies() if self._round else []
+        return self.current.replies() if self.current else []
 
     def dispatched(self, call: ToolCalled) -> None:
         """The call is on `events`."""
-        if self._round is not None and self._round.number == call.round:
-            self._round.dispatched(call.call_id)
+        if self.current is not None and self.current.number == call.round:
+            self.current.dispatched(call.call_id)
 
     def begin(self, reply: Reply, number: int, turn: int, step: int) -> list[AnyPayload]:
         """Open the round of an answer; calls that cannot run are closed at once."""
         parsed = parse_calls(reply, number, self._tools)
         text = reply.content if reply.content and reply.content.strip() else None
         self._history.append(ChatMessage("assistant", text, tool_calls=parsed.calls))
-        current = self._round = Round(number, parsed.calls, turn, step)
+        current = self.current = Round(number, parsed.calls, turn, step)
         called = [
             ToolCalled(
                 turn=turn,
@@ -79,7 +74,7 @@ class Calls:
 
     def receive(self, message: ChatMessage) -> ToolReplied | None:
         """Take a reply; None when no open call of its round wants it."""
-        current, call_id = self._round, message.tool_call_id or ""
+        current, call_id = self.current, message.tool_call_id or ""
         if current is None or not current.is_open(call_id):
             return None
         if message.round not in (None, current.number):
@@ -90,7 +85,7 @@ class Calls:
         self, round_: int, call_id: str, kind: ReplyKind, detail: str = ""
     ) -> list[ToolReplied]:
         """Close an open call without its tool; nothing for any other."""
-        current = self._round
+        current = self.current
         if current is None or not self.is_open(round_, call_id):
             return []
         reply = closing_reply(current.calls[call_id], kind, round_, detail=detail)
@@ -104,7 +99,7 @@ class Calls:
         current.close(reply)
         if current.is_complete:
             self._history += current.replies()
-            self._round = None
+            self.current = None
         return ToolReplied(
             turn=current.turn,
             step=current.step,

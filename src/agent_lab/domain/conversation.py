@@ -51,6 +51,7 @@ class Conversation:
         "_assembly",
         "_finish",
         "_limits",
+        "_reply",
         "answers",
         "calls",
         "call",
@@ -74,17 +75,18 @@ class Conversation:
         self._finish = "stop"
         self.calls = Calls(self.history, tools)
         self._assembly: Assembly | None = None
+        self._reply: Reply | None = None
         self._limits = limits
 
     # -- what next -------------------------------------------------------------------------------
 
     def next_action(self) -> Action:
         """The one deed that is due now."""
-        if self.calls.round:
-            if calls := self.calls.undispatched:
-                return RunTools(calls)
-            return AwaitReplies(self.calls.open)
-        if self.inbox.next_batch(in_turn=self.in_turn):
+        if (current := self.calls.current) is not None:
+            if current.undispatched:
+                return RunTools(tuple(current.undispatched.values()))
+            return AwaitReplies(current.open)
+        if self.inbox.taken and self.inbox.next_batch(in_turn=self.in_turn):
             return _CALL_MODEL
         if not self.in_turn:
             return _AWAIT_INPUT
@@ -141,7 +143,8 @@ class Conversation:
 
     def begin_call(self) -> Decided:
         """Deliver what waits and count the call; the request is then `history[start:]`."""
-        batch = self.inbox.next_batch(in_turn=self.in_turn)
+        inbox = self.inbox
+        batch = inbox.next_batch(in_turn=self.in_turn) if inbox.taken else ()
         if not self.in_turn:
             self.turn += 1
             self.step = 0
@@ -155,15 +158,19 @@ class Conversation:
         self.step += 1
         self.call += 1
         self.calling, self._answered = True, False
-        history, inbox = self.history, self.inbox
+        history = self.history
         decided = [inbox.deliver(message, history, self.turn, self.step) for message in batch]
-        self.start = max(self.start, window_start(history, self._limits.window))
+        if self._limits.window is not None:
+            self.start = max(self.start, window_start(history, self._limits.window))
         return decided
 
     def hear(self, call: int, event: ModelEvent) -> bool:
         """Take one event of model call number `call`; False when that call is over."""
         if not self.calling or call != self.call:
             return False
+        if isinstance(event, Reply):
+            self._reply = event
+            return True
         if self._assembly is None:
             self._assembly = Assembly()
         self._assembly.feed(event)
@@ -173,10 +180,10 @@ class Conversation:
         """The stream ended. None: without the provider's last word, so it was cut."""
         if not self.calling or call != self.call:
             return ()
-        reply = self._assembly.reply() if self._assembly else None
+        reply = self._reply or (self._assembly.reply() if self._assembly else None)
         if reply is None:
             return None
-        self.calling, self._assembly = False, None
+        self.calling, self._assembly, self._reply = False, None, None
         self.answers += 1
         self._finish = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
         responded = ModelResponded(
@@ -213,7 +220,7 @@ class Conversation:
             code=code,
             message=message,
         )
-        self.calling, self._assembly = False, None
+        self.calling, self._assembly, self._reply = False, None, None
         self.step -= 1
         return (again,)
 
@@ -282,13 +289,13 @@ class Conversation:
         )
         closed = self.calls.close_all("lost")
         self.in_turn = self.calling = False
-        self._assembly = None
+        self._assembly = self._reply = None
         return [*closed, failed]
 
     def _keep_text(self) -> list[AnyPayload]:
         """What was already shown of a cancelled answer stays in the history, trimmed."""
         text = self._assembly.text.strip() if self._assembly else ""
-        self._assembly = None
+        self._assembly = self._reply = None
         if not text:
             return []
         self.history.append(ChatMessage("assistant", text))

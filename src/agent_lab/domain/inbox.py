@@ -33,13 +33,14 @@ REFUSALS: dict[Refusal, str] = {
 class Inbox:
     """Accepted and undelivered user messages, in order of arrival; at most `bound` of them."""
 
-    __slots__ = ("_bound", "_known", "_taken", "_waiting")
+    __slots__ = ("_bound", "_known", "_waiting", "taken")
 
     def __init__(self, bound: int) -> None:
         self._bound = bound
         self._known: dict[str, tuple[str | None, str]] = {}
         self._waiting: dict[str, ChatMessage] = {}
-        self._taken: set[str] = set()
+        self.taken: set[str] = set()
+        """Ids of those that left the `input` queue."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -126,7 +127,7 @@ class Inbox:
     def take(self, message_id: str) -> None:
         """It left the `input` queue. Nothing happens for one that was withdrawn meanwhile."""
         if message_id in self._waiting:
-            self._taken.add(message_id)
+            self.taken.add(message_id)
 
     def next_batch(self, *, in_turn: bool) -> list[ChatMessage]:
         """What would be delivered now, in order of arrival.
@@ -134,9 +135,9 @@ class Inbox:
         Steers (and interrupts, and messages that would rather be refused than wait) go together;
         a follow-up goes alone, and only when no turn runs and nothing else is there.
         """
-        if not self._taken:
+        if not self.taken:
             return []
-        taken = [m for key, m in self._waiting.items() if key in self._taken]
+        taken = [m for key, m in self._waiting.items() if key in self.taken]
         steers = [m for m in taken if m.mode != "follow_up"]
         if steers or in_turn:
             return steers
@@ -149,7 +150,7 @@ class Inbox:
 
     def _forget(self, message_id: str) -> None:
         del self._waiting[message_id]
-        self._taken.discard(message_id)
+        self.taken.discard(message_id)
 
 
 def _id(message: ChatMessage) -> str:

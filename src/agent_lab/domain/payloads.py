@@ -4,7 +4,7 @@ A payload is what was decided; an entry is a payload with its number and its tim
 `OUTPUT` also go to the `output` queue; all others are in the journal only.
 """
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import msgspec
 
@@ -15,14 +15,11 @@ from agent_lab.domain.messages import Mode, ModelRequest, ReplyKind, ToolCall, U
 class Payload(msgspec.Struct, frozen=True, gc=False, tag_field="type", kw_only=True):
     """Base of the closed union. `turn` and `step` count from 1; None outside a turn."""
 
+    type: ClassVar[str]
+    """The payload's name on the wire."""
     on_output: ClassVar[bool] = False
     turn: int | None = None
     step: int | None = None
-
-    @property
-    def type(self) -> str:
-        """The payload's name on the wire."""
-        return self.__struct_config__.tag  # type: ignore[return-value]  # tags here are strings
 
     def as_dict(self) -> dict[str, Any]:
         """The payload as it goes on the wire."""
@@ -266,3 +263,8 @@ AnyPayload = (
     | Dropped
     | End
 )
+
+PAYLOADS: tuple[type[Payload], ...] = get_args(AnyPayload)
+
+for _payload in PAYLOADS:
+    _payload.type = str(_payload.__struct_config__.tag)

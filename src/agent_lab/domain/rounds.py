@@ -15,7 +15,7 @@ CUT_SHORT = ("length", "content_filter")
 class Round:
     """The calls of one answer, by id in the order the model made them."""
 
-    __slots__ = ("_replies", "_undispatched", "calls", "number", "step", "turn")
+    __slots__ = ("_replies", "calls", "number", "step", "turn", "undispatched")
 
     def __init__(self, number: int, calls: Iterable[ToolCall], turn: int, step: int) -> None:
         self.number = number
@@ -23,12 +23,14 @@ class Round:
         self.step = step
         self.calls = {call.id: call for call in calls}
         self._replies: dict[str, ChatMessage] = {}
-        self._undispatched: dict[str, ToolCalled] = {}
+        self.undispatched: dict[str, ToolCalled] = {}
 
     @property
     def open(self) -> tuple[str, ...]:
         """Ids of the calls without a reply, in call order."""
         replies = self._replies
+        if not replies:
+            return tuple(self.calls)
         return tuple(call_id for call_id in self.calls if call_id not in replies)
 
     @property
@@ -42,25 +44,23 @@ class Round:
 
     def made(self, called: Iterable[ToolCalled]) -> None:
         """These calls are to go on `events`."""
-        self._undispatched = {call.call_id: call for call in called}
-
-    def undispatched(self) -> tuple[ToolCalled, ...]:
-        """Calls that were not put on `events` yet."""
-        return tuple(self._undispatched.values())
+        self.undispatched = {call.call_id: call for call in called}
 
     def dispatched(self, call_id: str) -> None:
         """The call is on `events`."""
-        self._undispatched.pop(call_id, None)
+        self.undispatched.pop(call_id, None)
 
     def close(self, reply: ChatMessage) -> None:
         """Record the one reply of an open call."""
         call_id = reply.tool_call_id
         assert call_id is not None and self.is_open(call_id)
-        self._undispatched.pop(call_id, None)
+        self.undispatched.pop(call_id, None)
         self._replies[call_id] = reply
 
     def completed(self, reply: ChatMessage) -> ChatMessage:
         """The reply as it stands in the history: with its call's name and round."""
+        if reply.round == self.number and reply.name and reply.content is not None:
+            return reply
         return ChatMessage(
             "tool",
             reply.content or "",

@@ -95,6 +95,13 @@ function createActions(ui, link, draw) {
       link.send(content, mode, ui.agent);
       set({ isFollowing: true, turn: null });
     },
+    /** Puts a text back into the composer. */
+    write(content) {
+      const area = byId("message");
+      area.value = content;
+      area.dispatchEvent(new Event("input"));
+      area.focus();
+    },
     chooseAgent(name) {
       memory.write("agent", name);
       set({ agent: name });

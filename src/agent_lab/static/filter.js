@@ -14,7 +14,7 @@ const KIND_OF = new Map(Object.entries(KINDS).flatMap(([kind, types]) => types.m
 
 /** The colour's meaning for a type; bad only when something went wrong. */
 export function tone(e) {
-  if (e.type === "error" || e.type === "rejected" || e.type === "retrying" || e.is_error) return "bad";
+  if (e.type === "error" || e.type === "rejected" || e.type === "retrying" || (e.is_error && e.kind !== "cancelled")) return "bad";
   if (e.type === "held" || e.type === "paused" || e.type === "withdrawn") return "held";
   if (e.type === "accepted" || e.type === "delivered" || e.type === "edited") return "user";
   if (e.type === "done") return "ok";

@@ -14,7 +14,7 @@ const changeLast = (list, fields) => {
   if (list.length) list[list.length - 1] = { ...list.at(-1), ...fields };
 };
 const hop = (d, t, from, to, e, ref) => d.hops.push({ t, from, to, seq: e.seq, ref });
-const out = (d, e, t, ref) => d.outs.push({ t, type: e.type, seq: e.seq, ref, bad: e.is_error === true });
+const out = (d, e, t, ref) => d.outs.push({ t, type: e.type, seq: e.seq, ref, bad: e.is_error === true && e.kind !== "cancelled" });
 
 // -- messages ----------------------------------------------------------------------------------
 
@@ -46,7 +46,7 @@ function ended(d, e, fields) {
 function delivered(d, e, t) {
   const message = d.messages.get(e.message_id);
   if (!message || message.status === "delivered") return `m:${e.message_id}`;
-  if (message.heldAt !== null) hop(d, t, "input", "chat", e, message.ref);
+  if (message.heldAt !== null) d.hops.push({ t, from: "input", to: "chat", seq: e.seq, ref: message.ref, isRelease: true });
   return ended(d, e, { status: "delivered", endAt: t, position: e.position, turn: e.turn, endSeq: e.seq });
 }
 

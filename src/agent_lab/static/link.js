@@ -17,6 +17,7 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
   let state = EMPTY;
   let sessionId = memory.read("session", null);
   let outbox = memory.read("outbox", []);
+  let refusedTexts = memory.read("refused", {});
   let sent = new Set(); // ids sent on this connection
   let hasSession = false; // the session frame came on this connection
   let failures = 0;
@@ -59,7 +60,7 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
         if (!hasSession) return;
       }
       if (frame.type === "gap" && frame.read_at) fill(frame);
-      if (RECEIPTS.has(frame.type)) settle(frame.message_id);
+      if (RECEIPTS.has(frame.type)) settle(frame);
       if (frame.at) clock.observe(Date.parse(frame.at));
       batch.push(frame);
     }
@@ -113,7 +114,13 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
     memory.write("session", id);
   }
 
-  const settle = (id) => outbox.some((m) => m.id === id) && drop(id);
+  function settle(frame) {
+    const mine = outbox.find((m) => m.id === frame.message_id);
+    if (!mine) return;
+    // The journal keeps no text of what was refused; the page does, so that it can be sent again.
+    if (frame.type === "rejected") memory.write("refused", (refusedTexts = { ...refusedTexts, [mine.id]: mine.content }));
+    drop(mine.id);
+  }
 
   function drop(id) {
     outbox = outbox.filter((m) => m.id !== id);
@@ -168,6 +175,7 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
       else if (link.state !== "connecting" && link.state !== "open") socket.open();
       onChange();
     },
+    textOf: (id) => refusedTexts[id] ?? null,
     discard: drop,
     retry: () => socket.hurry(),
     withdraw: (id) => socket.send({ type: "withdraw", message_id: id }),

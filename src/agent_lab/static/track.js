@@ -40,10 +40,11 @@ function rowsOf(waiting, running) {
     y += height + 8;
   };
   row("you", "you", 1, 16);
-  row("input", "input", Math.max(1, waiting), waiting > 5 ? 14 : 18);
+  // The first lane of input is for what passes through, those below it for what is held.
+  row("input", "input", 1 + Math.max(1, waiting), waiting > 5 ? 14 : 18);
   row("chat", "ChatAgent", 1, 22);
   row("events", "events", 1, 16);
-  row("event", "EventAgent", Math.max(1, running), laneHeight(running));
+  row("event", "EventAgent", Math.max(2, running), laneHeight(running));
   row("output", "output", 1, 14);
   rows.height = y;
   return rows;
@@ -60,6 +61,8 @@ function packed(spans, now) {
   }
   return { spans, lanes: ends.length };
 }
+
+const someOf = (ids) => ids.slice(0, 2).join(", ") + (ids.length > 2 ? ` +${ids.length - 2}` : "");
 
 const ofTurn = (turn, a, b) => !turn || (b >= turn.startAt && a <= (turn.endAt ?? Infinity));
 
@@ -122,10 +125,11 @@ function helds(spans, seen, row, width) {
     .map((span) => {
       const m = span.message;
       const time = duration((span.to ?? seen.now) - span.from);
-      const shape = bar(seen, row, span);
+      const shape = bar(seen, row, { ...span, lane: span.lane + 1 });
+      const waits = `waits for ${someOf(m.blockedBy)}`;
       return {
         ...shape, key: `held ${m.id}`, ref: m.ref, seq: m.heldSeq, kind: "held", rest: span.to === null ? width - shape.x - shape.width : 0,
-        text: [`held ${time}: waits for ${m.blockedBy.join(", ")}`, `held ${time}`, "held"],
+        text: [`held ${time}: ${waits}`, `held ${time}`, "held"],
         label: `“${clip(m.content, 60)}” held ${time}, ${span.to === null ? "waits" : "waited"} for ${m.blockedBy.join(", ")}`,
       };
     });
@@ -139,11 +143,12 @@ function tools(spans, seen, row) {
     .map((span) => {
       const { call } = span;
       const time = duration((span.to ?? seen.now) - span.from);
+      const whole = signature(call.name, call.args, 48);
       const how = call.status === "running" || call.status === "result" ? "" : ` · ${call.status}`;
       const isBad = FAILED.has(call.status) || (call.isError && call.status !== "cancelled");
       return {
         ...bar(seen, row, span), key: call.ref, ref: call.ref, seq: call.startSeq, kind: isBad ? "bad" : "tool", isCut: call.status === "cancelled",
-        text: row.lane < 14 ? [] : [`${call.name} · ${time}${how}`, `${clip(call.name, 18)} ${isBad ? "✕" : ""}`.trim(), ""],
+        text: row.lane < 14 ? [] : [`${whole} · ${time}${how}`, `${call.name} · ${time}${how}`, `${clip(call.name, 18)} ${isBad ? "✕" : ""}`.trim(), ""],
         label: `${shortId(call.id)} ${signature(call.name, call.args, 80)} · ${time}${how}`,
       };
     });
@@ -225,8 +230,9 @@ function arrows(state, seen, rows, runs, waits, ref) {
   const held = new Map(waits.map((span) => [span.message.ref, span]));
   return near.map((hop) => {
     const span = held.get(hop.ref);
-    const at = hop.from === "input" && span?.to ? span.to : hop.t;
-    return { key: `h ${hop.seq}`, ref: hop.ref, seq: hop.seq, d: path(seen.scale.x(at), hop, rows, lanes.get(hop.ref) ?? 0, span?.lane ?? 0), label: `${NAMES[hop.from]} → ${NAMES[hop.to]}` };
+    const isRelease = hop.isRelease && span?.to;
+    const at = seen.scale.x(isRelease ? span.to : hop.t);
+    return { key: `h ${hop.seq}`, ref: hop.ref, seq: hop.seq, d: path(at, hop, rows, lanes.get(hop.ref) ?? 0, isRelease ? span.lane + 1 : 0), label: `${NAMES[hop.from]} → ${NAMES[hop.to]}` };
   });
 }
 

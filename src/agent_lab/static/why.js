@@ -10,7 +10,7 @@ const strong = (text, tone = null) => ({ text, tone, strong: true });
 /** `link` is {state, retryIn, isBehind}; `now` the server's time in ms. */
 export function why(state, link, now) {
   if (link.state === "lost") {
-    return [strong("Disconnected", "bad"), `, catching up as soon as the server answers. The run goes on without this page. Next try in ${span(link.retryIn)}.`];
+    return [strong("Disconnected", "bad"), `, catching up as soon as the server answers. The run goes on without this page. ${link.retryIn < 1000 ? "Trying now." : `Next try in ${span(link.retryIn)}.`}`];
   }
   if (link.isBehind) return [strong("Catching up"), `: ${count(state.lastSeq, "entry", "entries")} of ${state.session.last_seq.toLocaleString("en")} are here.`];
   if (!state.session) {
@@ -69,8 +69,8 @@ function behind(state) {
 function resting(state, now) {
   const last = state.turns.at(-1);
   if (!last) return ["ChatAgent waits for a message in input."];
-  const ago = `${span(Math.max(0, now - last.endAt))} ago`;
-  if (last.end === "error") return [strong(`Turn ${last.n} failed`, "bad"), ` ${ago}: `, mono(last.code ?? "error"), ` ${last.message ?? ""} `, strong(last.hint ?? "")];
+  const ago = now - last.endAt < 1500 ? "just now" : `${span(now - last.endAt)} ago`;
+  if (last.end === "error") return [strong(`Turn ${last.n} failed`, "bad"), ` ${ago}: `, mono(last.code ?? "error"), ". ", last.hint ?? last.message ?? ""];
   const how = last.end === "cancelled" ? "was cancelled" : "is done";
   return [`Turn ${last.n} ${how}, ${ago}. `, strong("ChatAgent"), " waits for a message in input."];
 }
@@ -80,7 +80,7 @@ const limit = (state, name) => {
   return seconds ? ` of ${span(seconds * 1000)}` : "";
 };
 
-/** {icon, text, tone, time}: `time` ticks, `text` changes only when the state does. */
+/** {icon, text, tone, time, bound}: `time` ticks, `text` changes only when the state does. */
 export function pill(state, link, now) {
   if (link.state === "lost") return { icon: "⚠", text: "disconnected", tone: "bad" };
   if (link.isBehind) return { icon: "↻", text: "catching up", tone: "model" };
@@ -92,7 +92,7 @@ export function pill(state, link, now) {
     const call = calls.find((c) => c.startedAt !== null) ?? calls[0];
     const more = calls.length > 1 ? ` +${calls.length - 1}` : "";
     const bound = call.timeout ? ` of ${span(call.timeout * 1000)}` : "";
-    return { icon: "◌", text: `waits for ${call.name}${more}`, tone: "tool", time: `${ticking(now - (call.startedAt ?? call.calledAt))}${bound}` };
+    return { icon: "◌", text: `waits for ${call.name}${more}`, tone: "tool", time: ticking(now - (call.startedAt ?? call.calledAt)), bound };
   }
   const model = runningTurn(state) && openModel(state);
   if (model) return { icon: "◌", text: model.firstAt === null ? "waits for the model" : "model answers", tone: "model", time: ticking(now - model.startAt) };

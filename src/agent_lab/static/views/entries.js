@@ -1,7 +1,6 @@
 // The journal, one line an entry. Only the rows in sight are in the page, so 50,000 are fine.
 
 import { h, keyed, mark, say } from "../h.js";
-import { count } from "../format.js";
 import { createFilter, KINDS, line, tone } from "../filter.js";
 import { entryAt } from "../store.js";
 
@@ -68,7 +67,8 @@ export function createEntries(root, actions) {
     if (isNew) {
       shown = sieve(state.entries, ui.kind, ui.filter);
       rows.style.height = `${shown.length * ROW}px`;
-      say(found, shown.length === state.entries.length ? count(shown.length, "entry", "entries") : `${shown.length.toLocaleString("en")} of ${count(state.entries.length, "entry", "entries")}`);
+      const all = state.entries.length.toLocaleString("en");
+      say(found, shown.length === state.entries.length ? all : `${shown.length.toLocaleString("en")} of ${all}`);
       empty.hidden = shown.length > 0;
       say(empty, state.entries.length ? "No entry fits this filter. Words are searched for in each line; type:, turn:, step:, call:, tool:, queue: and message: take * as any text, and - before a word turns it round." : "Each put, take, call and reply will be a line here.");
       chips.forEach((chip, i) => mark(chip, "aria-pressed", String(CHIPS[i] === ui.kind)));

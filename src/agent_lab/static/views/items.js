@@ -19,12 +19,14 @@ export function userView(item, actions) {
     update({ unsent }, { state, ui }) {
       const m = state.messages.get(item.id) ?? { ...unsent, status: "sending", blockedBy: [] };
       const isEditing = ui.editing === item.id && (m.status === "held" || m.status === "accepted");
-      if (last?.m === m && last.isEditing === isEditing) return;
-      last = { m, isEditing };
+      const open = m.blockedBy.filter((id) => state.calls.get(state.callKeys.get(id))?.endAt === null);
+      if (last?.m === m && last.isEditing === isEditing && last.open === open.length) return;
+      last = { m, isEditing, open: open.length };
+      const content = m.content ?? actions.link.textOf(item.id);
       mark(node, "data-status", m.status);
       mark(node, "data-seq", m.endSeq ?? m.heldSeq ?? m.seq ?? null);
-      text.set(m.content ?? "(the text was not kept)");
-      show(who, head(m), h("span", { class: "grow" }), buttons(m, actions, isEditing));
+      text.set(content ?? "(the journal does not keep the text of a rejected message)");
+      show(who, h("span", { class: "facts" }, head(m, open)), buttons({ ...m, content }, actions, isEditing));
       if (isEditing && !editor) node.append((editor = edit(m, actions)));
       if (!isEditing && editor) editor = (editor.remove(), null);
       text.node.hidden = isEditing;
@@ -35,7 +37,7 @@ export function userView(item, actions) {
 const MODES = { follow_up: "follow up", interrupt: "interrupt", reject: "only if idle" };
 const WAITS = { model: "the model's answer", turn: "the end of this turn" };
 
-function head(m) {
+function head(m, open) {
   const you = ["you", m.mode && m.mode !== "steer" ? h("span", { class: "mode" }, MODES[m.mode]) : null];
   const edited = m.isEdited ? h("span", null, "edited") : null;
   switch (m.status) {
@@ -44,7 +46,7 @@ function head(m) {
     case "accepted":
       return [...you, h("span", { class: "tag" }, "◌ in input"), edited];
     case "held":
-      return [...you, h("span", { class: "tag held" }, "❙❙ held ", since(m.heldAt)), h("span", null, "waits for ", blockers(m)), edited];
+      return [...you, h("span", { class: "tag held" }, "held ", since(m.heldAt)), h("span", null, "waits for ", blockers(m, open)), edited];
     case "delivered":
       return [...you, h("span", { class: "mono", title: "position in the history" }, `#${m.position}`), m.heldAt === null ? null : h("span", null, `was held ${duration(m.endAt - m.heldAt)}`), edited];
     case "withdrawn":
@@ -54,11 +56,17 @@ function head(m) {
   }
 }
 
-const blockers = (m) => m.blockedBy.map((id, i) => [i ? ", " : "", WAITS[id] ?? h("span", { class: "mono" }, shortId(id))]);
+/** Those of its blockers that are still open; the first two by name. */
+function blockers(m, open) {
+  const ids = open.length ? open : m.blockedBy;
+  const named = ids.slice(0, 2).map((id, i) => [i ? ", " : "", WAITS[id] ?? h("span", { class: "mono" }, shortId(id))]);
+  return ids.length > 2 ? [named, ` and ${ids.length - 2} more`] : named;
+}
 
 function buttons(m, actions, isEditing) {
   const { link } = actions;
   if (m.status === "sending") return h("button", { type: "button", class: "small", onclick: () => link.discard(m.id) }, "discard");
+  if (m.status === "rejected" && m.content) return h("button", { type: "button", class: "small", onclick: () => actions.write(m.content) }, "write again");
   if (m.status !== "held" && m.status !== "accepted") return null;
   return h("span", { class: "buttons" },
     h("button", { type: "button", class: "small", disabled: isEditing, onclick: () => actions.set({ editing: m.id }) }, "edit"),
@@ -131,7 +139,9 @@ function callView(call, actions) {
     mark(node, "data-tone", toneOf(c));
     mark(node, "title", `${c.id} · ${c.status}`);
     say(icon, iconOf(c));
-    say(name, signature(c.name, c.args));
+    const words = signature(c.name, c.args);
+    const cut = words.indexOf("(") + 1;
+    if (name.textContent !== words) show(name, words.slice(0, cut), h("wbr"), words.slice(cut));
     stop.hidden = c.endAt !== null;
     show(time, when(c));
     reply.set(c.content ?? "");
@@ -160,7 +170,7 @@ export function endView(item) {
       mark(node, "data-end", turn.end);
       mark(node, "data-seq", turn.endSeq);
       const how = turn.end === "error" ? "failed" : turn.end === "cancelled" ? (turn.reason === "interrupted" ? "interrupted" : "cancelled") : "done";
-      const facts = [duration(turn.endAt - turn.startAt), count(turn.models, "model call"), turn.calls ? count(turn.calls, "tool call") : null].filter(Boolean);
+      const facts = [duration(turn.endAt - turn.startAt), count(turn.models, "model call"), turn.calls ? count(turn.calls, "tool") : null].filter(Boolean);
       show(node, h("div", { class: "rule" }, h("span", null, h("b", null, `${END_ICON[turn.end]} turn ${turn.n} ${how}`), ` · ${facts.join(" · ")}`)),
         turn.end === "error" ? h("div", { class: "box" }, h("b", { class: "mono" }, turn.code), h("p", null, turn.message), turn.hint ? h("p", { class: "hint" }, "→ ", turn.hint) : null) : null);
     },

@@ -7,7 +7,10 @@ import { textBlock } from "./text.js";
 const MOST = 200; // children shown at once
 
 export function jsonTree(value, { open = 2 } = {}) {
-  return h("div", { class: "json mono" }, node(null, value, open));
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return h("div", { class: "json mono" }, node(null, value, open));
+  const root = h("div", { class: "json mono" });
+  grow(root, Object.entries(value), 0, open - 1);
+  return root;
 }
 
 function node(key, value, open) {

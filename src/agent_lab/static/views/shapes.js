@@ -20,7 +20,6 @@ function widthOf(text) {
   if (!measured.has(text)) {
     pen ??= document.createElement("canvas").getContext("2d");
     pen.font = `11.5px ${getComputedStyle(document.body).fontFamily}`;
-    // A ticking number is measured by its shape, or the map would fill with every tenth of a second.
     measured.set(text, pen.measureText(text).width);
   }
   return measured.get(text);
@@ -74,15 +73,17 @@ export function arrowShape(arrow, picked) {
 }
 
 /** A bar, its label inside or, where that is too narrow and there is room, to the right of it. */
-export function barShapes(bar, all, picked, right) {
+export function barShapes(bar, obstacles, picked, right) {
   const box = { x: round(bar.x), y: bar.y, width: round(bar.width), height: bar.height };
   const attrs = { "data-seq": bar.seq, "data-label": bar.label };
   const shapes = [];
   if (bar.rest > 0) shapes.push({ key: `${bar.key} rest`, tag: "rect", attrs: { class: "rest", x: round(bar.x + bar.width), y: bar.y, width: round(bar.rest), height: bar.height } });
   shapes.push({ key: bar.key, tag: "rect", attrs: { ...attrs, ...box, class: `bar ${bar.kind}`, rx: Math.min(4, bar.width / 3), "data-open": bar.isOpen, "data-cut": bar.isCut === true, "data-chosen": isPicked(bar, picked) } });
   if (bar.kind === "held") shapes.push({ key: `${bar.key} hatch`, tag: "rect", attrs: { ...box, class: "hatch", rx: 3 } });
-  if (bar.firstX > bar.x + 3) shapes.push({ key: `${bar.key} first`, tag: "line", attrs: { class: "first", x1: round(bar.firstX), x2: round(bar.firstX), y1: bar.y + 3, y2: bar.y + bar.height - 3 } });
-  const label = place(bar, all, right);
+  // Pale until the first word came.
+  const pale = (bar.firstX ?? bar.x) - bar.x - 1.5;
+  if (pale > 1) shapes.push({ key: `${bar.key} waiting`, tag: "rect", attrs: { class: "waiting", x: round(bar.x + 1), y: bar.y + 1, width: round(pale), height: bar.height - 2, rx: 3 } });
+  const label = place(bar, obstacles, right);
   if (label) {
     if (bar.kind === "held" && label.isInside) shapes.push({ key: `${bar.key} plate`, tag: "rect", attrs: { class: "plate", x: round(label.x - 3), y: bar.y + 2, width: round(widthOf(label.text) + 6), height: bar.height - 4, rx: 3 } });
     shapes.push({ key: `${bar.key} text`, tag: "text", attrs: { class: `bartext ${bar.kind}`, x: round(label.x), y: bar.y + bar.height / 2 + 4 }, text: label.text });
@@ -90,12 +91,16 @@ export function barShapes(bar, all, picked, right) {
   return shapes;
 }
 
-function place(bar, all, right) {
+function place(bar, obstacles, right) {
   for (const text of bar.text) if (text && widthOf(text) + 14 <= bar.width) return { text, x: bar.x + 7, isInside: true };
   const text = bar.text.find(Boolean);
   if (!text || bar.rest > 0) return null;
   const end = bar.x + bar.width;
-  const next = Math.min(right, ...all.filter((other) => other.y === bar.y && other.x > bar.x).map((other) => other.x));
+  let next = right;
+  for (const other of obstacles) {
+    const isLevel = other.y < bar.y + bar.height && other.y + other.height > bar.y;
+    if (isLevel && other.x > end + 5 && other.x < next) next = other.x;
+  }
   const fits = bar.text.find((t) => t && end + widthOf(t) + 12 <= next);
   return fits ? { text: fits, x: end + 6, isInside: false } : null;
 }

@@ -136,7 +136,8 @@ export function createTimeline(root, actions) {
     const picked = { seq: ui.selected, ref: chosen?.ref ?? null };
     paint(layers[0], [...rowShapes(rows, left, right), ...axisShapes(axis(state, scale, ui.scope, turn, left, right), rows)]);
     paint(layers[1], shapes.arrows.flatMap((arrow) => arrowShape(arrow, picked)));
-    paint(layers[2], shapes.bars.flatMap((bar) => barShapes(bar, shapes.bars, picked, right)));
+    const obstacles = [...shapes.bars, ...shapes.marks.filter((m) => m.shape === "block")];
+    paint(layers[2], shapes.bars.flatMap((bar) => barShapes(bar, obstacles, picked, right)));
     paint(layers[3], [...shapes.marks.map((m) => markShape(m, picked)), ...pointFor(chosen, scale, rows, left, right)]);
     paint(layers[4], isNowShown ? nowShapes(scale.x(now), rows) : []);
     paint(names, namesOf(rows, state));

@@ -23,15 +23,16 @@ export function nextTheme() {
 
 export function createTop(root, sentence, status, tabs, actions, dialogs) {
   const agent = h("select", { "aria-label": "Agent", onchange: () => actions.chooseAgent(agent.value) });
-  const session = h("button", { class: "quiet mono", type: "button", title: "Sessions (s)", onclick: () => dialogs.open("sessions") });
+  const session = h("span", { class: "mono" });
+  const sessions = h("button", { class: "quiet", type: "button", title: "Sessions (s)", "aria-label": "Sessions", onclick: () => dialogs.open("sessions") }, h("span", { "aria-hidden": "true" }, "☰ "), session);
   const state = pillView();
   const link = h("span", { class: "link" }, h("span", { class: "dot", "aria-hidden": "true" }), h("span", { class: "wide" }));
   const tokens = h("span", { class: "dim wide" });
   const cancel = h("button", { class: "danger", type: "button", title: "Cancel the turn (x)", onclick: () => actions.link.cancel(false) }, "Cancel");
   const drop = h("button", { class: "danger wide", type: "button", title: "Cancel the turn and withdraw what waits (Shift+X)", onclick: () => actions.link.cancel(true) });
   const theme = h("button", { class: "icon", type: "button", onclick: () => nextTheme() });
-  const help = h("button", { class: "icon", type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: () => dialogs.open("keys") }, "?");
-  show(root, h("b", { class: "brand" }, "agent_lab"), agent, session, state.node, h("span", { class: "grow" }), drop, cancel, tokens, link, theme, help);
+  const help = h("button", { class: "icon help", type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: () => dialogs.open("keys") }, "?");
+  show(root, h("b", { class: "brand" }, "agent_lab"), agent, sessions, state.node, h("span", { class: "grow" }), drop, cancel, tokens, link, theme, help);
 
   const nameTheme = () => {
     const name = document.documentElement.dataset.theme ?? "system";
@@ -62,6 +63,7 @@ export function createTop(root, sentence, status, tabs, actions, dialogs) {
       state.render(p);
       say(status, p.text); // without the ticking time: a screen reader hears changes of state only
       mark(cancel, "hidden", !isBusy(s));
+      cancel.disabled = drop.disabled = view.link.state !== "open";
       mark(drop, "hidden", !isBusy(s) || !s.waiting.length);
       say(drop, `Cancel and drop ${s.waiting.length}`);
       say(tokens, usage(s));
@@ -84,14 +86,16 @@ function pillView() {
   const icon = h("span", { "aria-hidden": "true" });
   const text = h("span", { class: "what" });
   const time = h("span", { class: "time" });
-  const node = h("span", { class: "pill" }, icon, text, time);
+  const bound = h("span", { class: "bound" });
+  const node = h("span", { class: "pill" }, icon, text, time, bound);
   return {
     node,
     render(p) {
       mark(node, "data-tone", p.tone);
       say(icon, p.icon);
       say(text, p.text);
-      say(time, p.time ? `· ${p.time}` : "");
+      say(time, p.time ?? "");
+      say(bound, p.bound ?? "");
     },
   };
 }

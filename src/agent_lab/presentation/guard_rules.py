@@ -163,12 +163,10 @@ def check_origin(head: Head, origins: Collection[bytes]) -> Refusal | None:
 def check_fetch_site(head: Head) -> Refusal | None:
     """A browser that says a state-changing request comes from elsewhere is believed (SEC-08).
 
-    Not for sockets: a browser always sends Origin with those, and the page at `localhost` may
-    open one to `127.0.0.1`, which is `cross-site` to the browser.
+    Not for sockets, whose method is GET: a browser always sends Origin with those, and the page
+    at `localhost` may open one to `127.0.0.1`, which is `cross-site` to the browser.
     """
-    if head.kind == "websocket" or head.is_safe:
-        return None
-    if _TRUSTED_FETCH_SITES.issuperset(head.values(b"sec-fetch-site")):
+    if head.is_safe or _TRUSTED_FETCH_SITES.issuperset(head.values(b"sec-fetch-site")):
         return None
     message = f"Another site's page may not change anything on this server. {_OPEN_PRINTED}"
     return Refusal(403, "cross_site_not_allowed", message)

@@ -2,13 +2,7 @@
 
 from collections.abc import Iterator
 
-from agent_lab.domain.dialects.rules.anthropic_view import (
-    THINKING,
-    AnthropicView,
-    Block,
-    results,
-    uses,
-)
+from agent_lab.domain.dialects.rules.anthropic_view import THINKING, AnthropicView
 from agent_lab.domain.dialects.rules.profile import Profile, claude_version
 from agent_lab.domain.dialects.rules.reading import as_list, as_text, objects
 from agent_lab.domain.dialects.rules.rule import Finding
@@ -16,12 +10,12 @@ from agent_lab.domain.dialects.rules.rule import Finding
 
 def takes_system_messages(profile: Profile) -> bool:
     """Mid-conversation system messages came with Opus 4.8 (2026-05-28)."""
-    return (claude_version(profile.model) or (0, 0)) >= (4, 8)
+    return claude_version(profile.model) >= (4, 8)
 
 
 def takes_prefill(profile: Profile) -> bool:
     """Claude 4.6 and later refuse a final assistant turn (ericc-ch/copilot-api#261)."""
-    return (claude_version(profile.model) or (0, 0)) < (4, 6)
+    return claude_version(profile.model) < (4, 6)
 
 
 def history_empty(view: AnthropicView) -> Iterator[Finding]:
@@ -43,8 +37,8 @@ def content_shape(view: AnthropicView) -> Iterator[Finding]:
         content = message.get("content")
         if content is None or isinstance(content, str):
             continue
-        typed = [block for block in objects(content) if as_text(block.get("type"))]
-        if not isinstance(content, list) or len(typed) < len(as_list(content)):
+        typed = sum(1 for block in view.blocks[i] if block.type)
+        if not isinstance(content, list) or typed < len(as_list(content)):
             yield Finding(i)
 
 
@@ -70,27 +64,30 @@ def _misplaced_text(i: int) -> str:
     return f"messages.{i}: role 'system' must follow a 'user' message"
 
 
-def _texts(view: AnthropicView) -> Iterator[tuple[Block, str]]:
-    """All text blocks, those inside tool results too."""
-    for blocks in view.blocks:
+def _blanks(view: AnthropicView) -> Iterator[tuple[int, str]]:
+    """Text blocks that say nothing, those inside tool results too."""
+    for i, blocks in enumerate(view.blocks):
         for block in blocks:
             if block.type == "text":
-                yield block, as_text(block.wire.get("text"))
-            elif block.type == "tool_result":
-                for part in objects(block.wire.get("content")):
-                    if part.get("type") == "text":
-                        yield block, as_text(part.get("text"))
+                parts = [block.wire]
+            elif block.type == "tool_result" and isinstance(block.wire.get("content"), list):
+                parts = objects(block.wire["content"])
+            else:
+                continue
+            for part in parts:
+                text = as_text(part.get("text"))
+                if part.get("type") == "text" and (not text or text.isspace()):
+                    yield i, text
 
 
 def text_empty(view: AnthropicView) -> Iterator[Finding]:
     """Text blocks without text; one finding a message."""
-    yield from (Finding(at) for at in dict.fromkeys(b.at for b, text in _texts(view) if not text))
+    yield from map(Finding, dict.fromkeys(i for i, text in _blanks(view) if not text))
 
 
 def text_blank(view: AnthropicView) -> Iterator[Finding]:
     """Text blocks of white space only; one finding a message."""
-    blank = (block.at for block, text in _texts(view) if text and not text.strip())
-    yield from (Finding(at) for at in dict.fromkeys(blank))
+    yield from map(Finding, dict.fromkeys(i for i, text in _blanks(view) if text))
 
 
 def content_empty(view: AnthropicView) -> Iterator[Finding]:
@@ -112,9 +109,10 @@ def trailing_whitespace(view: AnthropicView) -> Iterator[Finding]:
 
 def prefill(view: AnthropicView) -> Iterator[Finding]:
     """A final assistant message, for models that do not continue one."""
-    if view.roles and view.roles[-1] == "assistant" and not takes_prefill(view.profile):
-        if not uses(view.blocks[-1]):
-            yield Finding(len(view.messages) - 1)
+    if not view.roles or view.roles[-1] != "assistant" or takes_prefill(view.profile):
+        return
+    if all(block.type != "tool_use" for block in view.blocks[-1]):
+        yield Finding(len(view.messages) - 1)
 
 
 def first_not_user(view: AnthropicView) -> Iterator[Finding]:
@@ -125,9 +123,9 @@ def first_not_user(view: AnthropicView) -> Iterator[Finding]:
 
 def _in_tool_loop(view: AnthropicView) -> int | None:
     """The first message of the assistant turn whose results end the history."""
-    if len(view.turns) > 1 and view.messages and results(view.blocks[-1]):
+    if len(view.turns) > 1 and any(block.type == "tool_result" for block in view.blocks[-1]):
         turn = view.turns[-2]
-        if turn.role == "assistant" and uses(turn.blocks):
+        if turn.role == "assistant" and turn.uses:
             return turn.at
     return None
 
@@ -145,10 +143,11 @@ def thinking_not_first(view: AnthropicView) -> Iterator[Finding]:
     """Thinking behind other blocks. In older turns, whose thinking is ignored, it is doubtful."""
     start = _in_tool_loop(view)
     for turn in view.turns if view.profile.thinking is not False else ():
-        types = [block.type for block in turn.blocks]
-        if turn.role == "assistant" and any(kind in THINKING for kind in types):
-            if types[0] not in THINKING:
-                yield Finding(turn.at, (), {"found": types[0]}, doubtful=turn.at != start)
+        if turn.role != "assistant" or not turn.blocks or turn.blocks[0].type in THINKING:
+            continue
+        if any(block.type in THINKING for block in turn.blocks):
+            found = turn.blocks[0].type
+            yield Finding(turn.at, (), {"found": found}, doubtful=turn.at != start)
 
 
 def thinking_last(view: AnthropicView) -> Iterator[Finding]:

@@ -1,7 +1,5 @@
 """An Anthropic Messages history in turns: neighbours of one role are one turn for the provider."""
 
-from typing import NamedTuple
-
 import msgspec
 
 from agent_lab.domain.dialects.rules.profile import Profile
@@ -11,30 +9,40 @@ from agent_lab.domain.dialects.rules.rule import History
 THINKING = ("thinking", "redacted_thinking")
 
 
-class Block(NamedTuple):
-    """A content block: which message it is of, its place in it, its type, and itself."""
+class Block(msgspec.Struct, frozen=True, gc=False):
+    """A content block: its message, its place there, its type, itself, and the call it is about.
+
+    `call` is the id of a tool_use, or the one a tool_result names; "" for other blocks.
+    """
 
     at: int
     place: int
     type: str
     wire: Wire
+    call: str = ""
 
 
-class Turn(msgspec.Struct):
+class Turn(msgspec.Struct, gc=False):
     """Messages of one role in a row, with all their blocks."""
 
     role: str
     at: int
     blocks: list[Block]
+    uses: list[Block]  # the calls of client tools; server tools answer themselves
+    results: list[Block]
 
 
 class AnthropicView(msgspec.Struct, frozen=True):
-    """What Anthropic's rules read. System messages belong to no turn."""
+    """What Anthropic's rules read. System messages belong to no turn.
+
+    `exchanges` are the assistant turns with calls, each with the turn that must answer it.
+    """
 
     messages: list[Wire]
     roles: list[str]
     blocks: list[list[Block]]
     turns: list[Turn]
+    exchanges: list[tuple[Turn, Turn | None]]
     tools: list[Wire]
     profile: Profile
 
@@ -51,8 +59,16 @@ def read_anthropic(history: History) -> AnthropicView:
         if turns and turns[-1].role == role:
             turns[-1].blocks += blocks[i]
         else:
-            turns.append(Turn(role, i, [*blocks[i]]))
-    return AnthropicView(messages, roles, blocks, turns, history.tools, history.profile)
+            turns.append(Turn(role, i, [*blocks[i]], [], []))
+    for turn in turns:
+        turn.uses = [block for block in turn.blocks if block.type == "tool_use"]
+        turn.results = [block for block in turn.blocks if block.type == "tool_result"]
+    exchanges = [
+        (turn, turns[k + 1] if k + 1 < len(turns) else None)
+        for k, turn in enumerate(turns)
+        if turn.uses and turn.role == "assistant"
+    ]
+    return AnthropicView(messages, roles, blocks, turns, exchanges, history.tools, history.profile)
 
 
 def read_blocks(i: int, message: Wire) -> list[Block]:
@@ -60,19 +76,15 @@ def read_blocks(i: int, message: Wire) -> list[Block]:
     content = message.get("content")
     if isinstance(content, str):
         return [Block(i, 0, "text", {"type": "text", "text": content})] if content else []
-    return [Block(i, j, as_text(wire.get("type")), wire) for j, wire in enumerate(objects(content))]
+    return [read_block(i, j, wire) for j, wire in enumerate(objects(content))]
 
 
-def use_id(block: Block) -> str:
-    """The id of a tool_use, or the one a tool_result names."""
-    return as_text(block.wire.get("id" if block.type == "tool_use" else "tool_use_id"))
-
-
-def uses(blocks: list[Block]) -> list[Block]:
-    """The calls of client tools; server tools answer themselves."""
-    return [block for block in blocks if block.type == "tool_use"]
-
-
-def results(blocks: list[Block]) -> list[Block]:
-    """The results of client tools."""
-    return [block for block in blocks if block.type == "tool_result"]
+def read_block(i: int, j: int, wire: Wire) -> Block:
+    """A block and the call it is about."""
+    match wire.get("type"):
+        case "tool_use":
+            return Block(i, j, "tool_use", wire, as_text(wire.get("id")))
+        case "tool_result":
+            return Block(i, j, "tool_result", wire, as_text(wire.get("tool_use_id")))
+        case kind:
+            return Block(i, j, as_text(kind), wire)

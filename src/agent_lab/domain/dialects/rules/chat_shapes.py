@@ -36,11 +36,9 @@ def role_unknown(roles: frozenset[str]) -> Check:
 def shape_wrong(view: ChatView) -> Iterator[Finding]:
     """Fields of another JSON type than the format has."""
     for i, message in enumerate(view.messages):
-        if content := message.get("content"):
-            if not isinstance(content, str | list):
-                yield _misfit(i, "content", "a string or an array", content)
-            elif not isinstance(content, str) and not _all_objects(content):
-                yield _misfit(i, "content", "an array of objects", content)
+        content = message.get("content")
+        if content and not isinstance(content, str) and not _all_objects(content):
+            yield _misfit(i, "content", "a string or an array of objects", content)
         if (calls := message.get("tool_calls")) and view.roles[i] == "assistant":
             if not _all_objects(calls):
                 yield _misfit(i, "tool_calls", "an array of objects", calls)
@@ -67,37 +65,40 @@ def content_null(view: ChatView) -> Iterator[Finding]:
             yield Finding(i)
 
 
-def function_names(view: ChatView) -> Iterator[tuple[int | None, str, str]]:
-    """Where each function name stands: message, path, name; the tools have no message."""
-    for i, calls in view.calls.items():
-        for j, call in enumerate(calls):
-            if function := function_of(call):
-                path = f"messages[{i}].tool_calls[{j}].function.name"
-                yield i, path, as_text(function.get("name"))
+def function_names(view: ChatView) -> Iterator[tuple[int | None, int, str]]:
+    """Where each function name stands: message, place, name; the tools have no message."""
+    for i, j, function in view.functions:
+        if function:
+            yield i, j, as_text(function.get("name"))
     for j, tool in enumerate(view.tools):
         if function := function_of(tool):
-            yield None, f"tools[{j}].function.name", as_text(function.get("name"))
+            yield None, j, as_text(function.get("name"))
+
+
+def _misnamed(where: int | None, j: int, name: str) -> Finding:
+    path = f"tools[{j}]" if where is None else f"messages[{where}].tool_calls[{j}]"
+    return Finding(where, (), {"path": f"{path}.function.name", "name": name, "n": len(name)})
 
 
 def name_pattern(view: ChatView) -> Iterator[Finding]:
     """Function names with other characters than letters, digits, _ and -."""
-    for where, path, name in function_names(view):
+    for where, j, name in function_names(view):
         if name and not NAME.fullmatch(name):
-            yield Finding(where, (), {"path": path, "name": name})
+            yield _misnamed(where, j, name)
 
 
 def name_empty(view: ChatView) -> Iterator[Finding]:
     """Function names that are empty or not there."""
-    for where, path, name in function_names(view):
+    for where, j, name in function_names(view):
         if not name:
-            yield Finding(where, (), {"path": path, "name": name})
+            yield _misnamed(where, j, name)
 
 
 def name_length(view: ChatView) -> Iterator[Finding]:
     """Function names of more than 64 characters."""
-    for where, path, name in function_names(view):
+    for where, j, name in function_names(view):
         if len(name) > 64:
-            yield Finding(where, (), {"path": path, "name": name, "n": len(name)})
+            yield _misnamed(where, j, name)
 
 
 def id_refused(wrong: Callable[[str], bool]) -> Check:
@@ -127,9 +128,8 @@ def message_name(view: ChatView) -> Iterator[Finding]:
 
 
 def _arguments(view: ChatView) -> Iterator[tuple[int, int, Any]]:
-    for i, calls in view.calls.items():
-        for j, call in enumerate(calls):
-            yield i, j, function_of(call).get("arguments")
+    for i, j, function in view.functions:
+        yield i, j, function.get("arguments")
 
 
 def arguments_not_string(view: ChatView) -> Iterator[Finding]:
@@ -186,8 +186,9 @@ def content_not_string(*roles: str) -> Check:
     def find(view: ChatView) -> Iterator[Finding]:
         for i, message in enumerate(view.messages):
             content = message.get("content")
-            if content is not None and not isinstance(content, str):
-                if not roles or view.roles[i] in roles:
-                    yield Finding(i, (), {"got": kind_of(content).rpartition(" ")[2]})
+            if content is None or isinstance(content, str):
+                continue
+            if not roles or view.roles[i] in roles:
+                yield Finding(i, (), {"got": kind_of(content).rpartition(" ")[2]})
 
     return find

@@ -4,8 +4,6 @@ Calls and replies pair per round, never by id over the whole history: llama.cpp 
 their calls anew each turn (NousResearch/hermes-agent#88324).
 """
 
-from typing import NamedTuple
-
 import msgspec
 
 from agent_lab.domain.dialects.rules.profile import Profile
@@ -13,14 +11,14 @@ from agent_lab.domain.dialects.rules.reading import Wire, as_object, as_text, ob
 from agent_lab.domain.dialects.rules.rule import History
 
 
-class Reply(NamedTuple):
+class Reply(msgspec.Struct, frozen=True, gc=False):
     """A tool message: where it stands and the call id it names ("" for none)."""
 
     at: int
     id: str
 
 
-class Round(msgspec.Struct):
+class Round(msgspec.Struct, gc=False):
     """An assistant message with calls, and the replies that belong to it."""
 
     at: int
@@ -44,11 +42,11 @@ class ChatView(msgspec.Struct, frozen=True):
     messages: list[Wire]
     roles: list[str]
     calls: dict[int, list[Wire]]
+    functions: list[tuple[int, int, Wire]]  # message, place in its calls, what is called
     rounds: list[Round]
     strays: list[Reply]
     tools: list[Wire]
     profile: Profile
-    dialect: str
 
 
 def read_chat(history: History) -> ChatView:
@@ -62,7 +60,16 @@ def read_chat(history: History) -> ChatView:
     }
     rounds, strays = pair(messages, roles, {i: ids_of(made) for i, made in calls.items() if made})
     return ChatView(
-        messages, roles, calls, rounds, strays, history.tools, history.profile, history.dialect
+        messages=messages,
+        roles=roles,
+        calls=calls,
+        functions=[
+            (i, j, function_of(call)) for i, made in calls.items() for j, call in enumerate(made)
+        ],
+        rounds=rounds,
+        strays=strays,
+        tools=history.tools,
+        profile=history.profile,
     )
 
 
@@ -114,8 +121,7 @@ def _place(reply: Reply, current: Round | None, open_calls: dict[str, Round]) ->
         owner.doubled.append((first, reply))
         return True
     owner.waiting[reply.id] -= 1
-    if not owner.waiting[reply.id]:
-        if open_calls.get(reply.id) is owner:
-            del open_calls[reply.id]
+    if not owner.waiting[reply.id] and open_calls.get(reply.id) is owner:
+        del open_calls[reply.id]
     (owner.replies if owner is current else owner.late).append(reply)
     return True

@@ -7,16 +7,25 @@ from typing import Any
 import msgspec
 
 from agent_lab.domain.dialects.rules.profile import Profile, of_family
-from agent_lab.domain.dialects.rules.reading import Wire, as_object, as_text, either, objects
+from agent_lab.domain.dialects.rules.reading import (
+    Wire,
+    as_list,
+    as_object,
+    as_text,
+    either,
+    objects,
+)
 from agent_lab.domain.dialects.rules.rule import Finding, History
 
 CALL = ("functionCall", "function_call")
 RESPONSE = ("functionResponse", "function_response")
 SIGNATURE = ("thoughtSignature", "thought_signature")
-DATA = (
-    *("text", *CALL, *RESPONSE, "inlineData", "inline_data", "fileData", "file_data"),
-    *("executableCode", "executable_code", "codeExecutionResult", "code_execution_result"),
-    *("toolCall", "tool_call", "toolResponse", "tool_response"),
+DATA = frozenset(
+    (
+        *("text", *CALL, *RESPONSE, "inlineData", "inline_data", "fileData", "file_data"),
+        *("executableCode", "executable_code", "codeExecutionResult", "code_execution_result"),
+        *("toolCall", "tool_call", "toolResponse", "tool_response"),
+    )
 )
 ROLES = ("user", "model", "function")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]*")
@@ -24,13 +33,17 @@ OLD = ("gemini-pro", "gemini-1.0")
 
 
 class GeminiView(msgspec.Struct, frozen=True):
-    """What Gemini's rules read; `calls` and `responses` count the parts of each content."""
+    """What Gemini's rules read; `calls` and `responses` count the parts of each content.
+
+    `empty` names, for contents that have one, the first part that holds nothing.
+    """
 
     contents: list[Wire]
     roles: list[str]
     parts: list[list[Wire]]
     calls: list[int]
     responses: list[int]
+    empty: dict[int, int]
     tools: list[Wire]
     profile: Profile
 
@@ -45,6 +58,11 @@ def read_gemini(history: History) -> GeminiView:
         parts=parts,
         calls=[len(having(CALL, found)) for found in parts],
         responses=[len(having(RESPONSE, found)) for found in parts],
+        empty={
+            i: next(j for j, part in enumerate(found) if not has_data(part))
+            for i, found in enumerate(parts)
+            if not all(map(has_data, found))
+        },
         tools=history.tools,
         profile=history.profile,
     )
@@ -64,7 +82,7 @@ def having(field: tuple[str, str], parts: list[Wire]) -> list[Wire]:
 
 def has_data(part: Wire) -> bool:
     """Whether a part holds anything but flags."""
-    return any(part.get(field) is not None for field in DATA)
+    return any(field in DATA and part[field] is not None for field in part)
 
 
 def wants_signatures(profile: Profile) -> bool:
@@ -90,21 +108,21 @@ def part_without_data(view: GeminiView) -> Iterator[Finding]:
     """Parts that hold nothing, or are no objects."""
     for i, content in enumerate(view.contents):
         given: Any = content.get("parts")
-        if given and not (isinstance(given, list) and len(view.parts[i]) == len(given)):
-            yield Finding(i, (), {"j": 0})
-        elif empty := [j for j, part in enumerate(view.parts[i]) if not has_data(part)]:
-            yield Finding(i, (), {"j": empty[0]})
+        if i in view.empty or (given and len(view.parts[i]) < (len(as_list(given)) or 1)):
+            yield Finding(i, (), {"j": view.empty.get(i, 0)})
 
 
 def name_empty(view: GeminiView) -> Iterator[Finding]:
     """Calls and responses without the function's name."""
     for i, parts in enumerate(view.parts):
-        if view.calls[i] or view.responses[i]:
-            for j, part in enumerate(parts):
-                for kind, field in (("function_call", CALL), ("function_response", RESPONSE)):
-                    data: Any = either(part, *field)
-                    if data is not None and not as_text(as_object(data).get("name")):
-                        yield Finding(i, (), {"j": j, "kind": kind})
+        for kind, field, count in (
+            ("function_call", CALL, view.calls[i]),
+            ("function_response", RESPONSE, view.responses[i]),
+        ):
+            for j, part in enumerate(parts) if count else ():
+                data: Any = either(part, *field)
+                if data is not None and not as_text(as_object(data).get("name")):
+                    yield Finding(i, (), {"j": j, "kind": kind})
 
 
 def call_turn_position(view: GeminiView) -> Iterator[Finding]:

@@ -54,10 +54,11 @@ def id_format(view: ChatView) -> Iterator[Finding]:
     for i, message in enumerate(view.messages):
         ids = ids_of(view.calls[i]) if i in view.calls else [message.get("tool_call_id")]
         for call in ids:
-            if isinstance(call, str) and call and call not in told:
-                if view.roles[i] in ("assistant", "tool") and not id_fits(call, view.profile):
-                    told.add(call)
-                    yield Finding(i, (call,))
+            if not isinstance(call, str) or not call or call in told or id_fits(call, view.profile):
+                continue
+            if view.roles[i] in ("assistant", "tool"):
+                told.add(call)
+                yield Finding(i, (call,))
 
 
 def id_missing(view: ChatView) -> Iterator[Finding]:
@@ -65,9 +66,8 @@ def id_missing(view: ChatView) -> Iterator[Finding]:
     if tokenizer(view.profile) < 3:
         return
     for i, message in enumerate(view.messages):
-        if "" in ids_of(view.calls.get(i, [])):
-            yield Finding(i)
-        elif view.roles[i] == "tool" and not message.get("tool_call_id"):
+        replied = view.roles[i] == "tool" and not message.get("tool_call_id")
+        if replied or "" in ids_of(view.calls.get(i, [])):
             yield Finding(i)
 
 

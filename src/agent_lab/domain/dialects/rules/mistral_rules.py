@@ -6,7 +6,6 @@ from agent_lab.domain.dialects.rules.chat_view import read_chat
 from agent_lab.domain.dialects.rules.openai_chat_rules import SHAPE_RULES
 from agent_lab.domain.dialects.rules.rule import Dialect, Rule
 
-
 RULES = (
     Rule(
         "messages_empty",

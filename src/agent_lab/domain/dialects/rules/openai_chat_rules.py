@@ -67,7 +67,7 @@ RULES = (
         shapes.id_refused(lambda call: len(call) > 40),
         "Invalid 'messages[{i}].tool_calls[{j}].id': string too long. Expected a string with "
         "maximum length 40, but got a string with length {n} instead.",
-        "The call id has {n} characters, and 40 are allowed; another provider or a gateway made it.",
+        "The call id has {n} characters, and 40 are allowed; another provider made it.",
         "Shorten the id, in the call and in its reply alike.",
         "medium",
     ),
@@ -149,7 +149,8 @@ RULES = (
     Rule(
         "tool_reply_unknown_id",
         pairing.replies_to_unknown_id,
-        "Invalid parameter: 'tool_call_id' of '{id}' not found in 'tool_calls' of previous message.",
+        "Invalid parameter: 'tool_call_id' of '{id}' not found in 'tool_calls' of previous "
+        "message.",
         "No call of this round has the id {id}; still open here: {open}.",
         "Drop a late reply of an older round, or set the id of the call it answers; answer every "
         "open call.",

@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -34,7 +34,7 @@ KEYS = Profile.__struct_fields__
 
 
 def read_profile(given: dict[str, Any]) -> Profile:
-    """The profile from keyword arguments; text such as "true" is read as a command line gives it."""
+    """The profile from keyword arguments; text such as "true" is read as from a command line."""
     for key in given:
         if key not in KEYS:
             raise UnknownProfileKey(key, KEYS)
@@ -69,13 +69,13 @@ def release(text: str) -> tuple[int, ...]:
     return tuple(int(part[:6]) for part in re.findall(r"\d+", text))
 
 
-def claude_version(model: str) -> tuple[int, int] | None:
-    """(4, 6) of `claude-sonnet-4-6`, `claude-opus-4-20250514` is (4, 0); None for other names."""
+def claude_version(model: str) -> tuple[int, int]:
+    """(4, 6) of `claude-sonnet-4-6`, (4, 0) of `claude-opus-4-20250514`; (0, 0) of other names."""
     found = re.search(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2})(?!\d))?", model)
-    return (int(found[1]), int(found[2] or 0)) if found else None
+    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
 
 
 def of_family(name: str, *families: str) -> bool:
     """Whether a model or template is one of these, by the start of its last path segment."""
-    last = cast("str", name.rpartition("/")[2]).lower()
+    last = name.rpartition("/")[2].lower()
     return last.startswith(families)

@@ -9,6 +9,7 @@ Wire = dict[str, Any]
 
 # Deeper than any real message; far below what Python's own recursion can take.
 DEEPEST = 200
+NESTED = (dict, list)
 
 
 def objects(value: Any) -> list[Wire]:
@@ -59,7 +60,7 @@ def read_objects(value: Any, what: str) -> list[Wire]:
     """A list of JSON objects, as given; anything else is `HistoryUnreadable`."""
     if not isinstance(value, list | tuple):
         raise HistoryUnreadable(f"it is {type(value).__name__}, not a list", what)
-    items = cast("list[Any]", list(cast("Iterable[Any]", value)))
+    items = list(cast("list[Any]", value))
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             raise HistoryUnreadable(
@@ -69,18 +70,15 @@ def read_objects(value: Any, what: str) -> list[Wire]:
     return items
 
 
+def _inside(value: Any) -> Iterable[Any]:
+    return cast("Wire", value).values() if isinstance(value, dict) else value
+
+
 def _refuse_deep(items: list[Any], what: str) -> None:
     """Level by level, so that a history 5,000 deep meets no recursion."""
     level = items
     for _ in range(DEEPEST):
-        level = [
-            part
-            for value in level
-            for part in (
-                cast("Iterable[Any]", value.values() if isinstance(value, dict) else value)
-            )
-            if isinstance(part, dict | list)
-        ]
+        level = [part for value in level for part in _inside(value) if isinstance(part, NESTED)]
         if not level:
             return
     raise HistoryUnreadable(f"it is nested more than {DEEPEST} deep", what)

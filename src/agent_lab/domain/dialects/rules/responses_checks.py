@@ -183,9 +183,10 @@ def call_id_empty(view: ResponsesView) -> Iterator[Finding]:
 def role_not_supported(view: ResponsesView) -> Iterator[Finding]:
     """Messages with a Chat role, such as tool."""
     for i, item in enumerate(view.items):
-        if item.get("type") in ("message", None) and "role" in item:
-            if view.kinds[i] not in ROLES:
-                yield Finding(i, (), {"role": view.kinds[i] or str(item["role"])})
+        if "role" not in item or item.get("type") not in ("message", None):
+            continue
+        if view.kinds[i] not in ROLES:
+            yield Finding(i, (), {"role": view.kinds[i] or str(item["role"])})
 
 
 def assistant_content_type(view: ResponsesView) -> Iterator[Finding]:

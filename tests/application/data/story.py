@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from agent_lab import DebugRuntime
+from agent_lab import DebugRuntime, tool
 from agent_lab.application.journal import Entry
 from agent_lab.domain.dialects import openai_chat
 from agent_lab.domain.errors import QueueClosed
@@ -17,6 +17,32 @@ from agent_lab.domain.payloads import AnyPayload, Delivered, ModelRequested
 from agent_lab.testing import open_runtime
 
 ENDS = ("done", "error", "cancelled")
+
+
+# -- tools ---------------------------------------------------------------------------------------
+
+
+@tool
+async def wait(seconds: float, then: str = "done") -> str:
+    """Answers after some seconds."""
+    await asyncio.sleep(seconds)
+    return then
+
+
+@tool
+async def never() -> str:
+    """Never answers."""
+    await asyncio.Event().wait()
+    return "never said"
+
+
+@tool
+async def broken() -> str:
+    """Raises."""
+    raise ValueError("no such town")
+
+
+TOOLS = [wait, never, broken]
 
 
 # -- a session with somebody at its output -------------------------------------------------------
@@ -37,6 +63,11 @@ class Stage:
         """Payloads in the order they were decided; of these types, if any are named."""
         payloads = [entry.payload for entry in self.entries]
         return [payload for payload in payloads if not types or payload.type in types]
+
+    @property
+    def story(self) -> list[tuple[str, ...]]:
+        """The history in short: who said what, and which calls were made and answered how."""
+        return [tuple(_short(message)) for message in self.runtime.history]
 
     @property
     def wire(self) -> list[dict[str, Any]]:
@@ -90,6 +121,17 @@ async def stage(*args: Any, **given: Any) -> AsyncGenerator[Stage, None]:
     assert scene.taken == [payload for payload in payloads if payload.on_output]
     assert list(story_faults(payloads)) == []
     assert list(openai_faults(openai_chat.render(runtime.history))) == []
+
+
+def _short(message: ChatMessage) -> Iterator[str]:
+    yield message.role
+    if message.role == "tool":
+        yield message.tool_call_id or ""
+        yield message.kind
+    elif message.tool_calls:
+        yield from (call.id for call in message.tool_calls)
+    else:
+        yield message.content or ""
 
 
 # -- what a provider refuses ---------------------------------------------------------------------

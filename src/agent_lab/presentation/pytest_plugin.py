@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agent_lab.application.tools import Tool
     from agent_lab.bootstrap import DebugRuntime
     from agent_lab.domain.limits import Limits
-    from agent_lab.infrastructure.models.scripted import ScriptedModel, ScriptedReply
+    from agent_lab.testing import ScriptedModel
 
 TAIL = 40
 """Entries of the journal in a failing test's report."""
@@ -88,7 +88,7 @@ def agent_lab_runtime(request: pytest.FixtureRequest) -> Generator[OpenRuntimes]
 def scripted_model() -> Callable[..., ScriptedModel]:
     """Makes scripted models: `scripted_model([reply("Hello.")], repeat_last=False)`."""
 
-    def make(replies: Sequence[ScriptedReply | str], *, repeat_last: bool = False) -> ScriptedModel:
+    def make(replies: Sequence[Any], *, repeat_last: bool = False) -> ScriptedModel:
         from agent_lab.testing import ScriptedModel
 
         return ScriptedModel(replies, repeat_last=repeat_last)

@@ -76,7 +76,10 @@ def _facts(payload: AnyPayload) -> Iterable[tuple[str, Any]]:
         return
     for name in payload.__struct_fields__:
         value = getattr(payload, name)
-        if name not in ("turn", "step", "scope") and value not in (None, ()):
+        if name == "tool_calls":
+            value = [call.id for call in value]
+        left_out = name in ("turn", "step", "scope") or value is None or value is False
+        if not left_out and value != []:
             yield name, value
 
 

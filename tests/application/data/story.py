@@ -89,8 +89,9 @@ class Stage:
         await self._follow(lambda: len(self.said(kind)) >= count)
 
     async def settled(self) -> None:
-        """Wait until no turn runs and no message waits."""
-        await self._follow(lambda: self.runtime.session.is_idle)
+        """Wait until no turn runs, no message waits and nothing lies in `input`."""
+        session = self.runtime.session
+        await self._follow(lambda: session.is_idle and not session.queues.input.qsize())
 
     async def _follow(self, ready: Any) -> None:
         if not ready():

@@ -46,11 +46,15 @@ function boot(token) {
   ];
 
   let lastTick = 0;
+  let lastWhole = -Infinity;
   function render() {
     isDue = false;
     const view = { state: link.state, link: link.link, outbox: link.outbox, ui, now: link.now() };
     mark(byId("main"), "data-tab", ui.tab);
-    for (const part of views) part.render(view);
+    // While thousands of entries come in, the panels are drawn twice a second and the bar always.
+    const isFlood = view.link.isBehind && performance.now() - lastWhole < 500;
+    if (!isFlood) lastWhole = performance.now();
+    for (const part of isFlood ? views.slice(0, 1) : views) part.render(view);
     tick(view.now);
     // A running turn moves; an idle page stands still and costs nothing.
     if (runningTurn(view.state) && !document.hidden) draw();

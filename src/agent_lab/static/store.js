@@ -23,6 +23,7 @@ export const EMPTY = Object.freeze({
   outs: [], //       what went to output: {t, type, seq}
   hops: [], //       hand-offs that are drawn as arrows: {t, from, to, seq, ref}
   depth: { input: 0, events: 0 },
+  tokens: 0, //      as the provider counted them
   parked: new Map(), // hops parked at the gate, by their seq
   requests: [], //   seqs of model_request entries
   counts: {}, //     entries by type

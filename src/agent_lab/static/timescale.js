@@ -5,9 +5,18 @@ const FOLD_WIDTH = 46;
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4, 3e5, 6e5, 1.8e6, 3.6e6, 7.2e6, 1.8e7];
 const HORIZONS = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 90, 120, 180, 240, 360, 480, 600, 900, 1200, 1800, 3600].map((s) => s * 1000);
 
+const known = new WeakMap(); // state -> what had happened in it; only the running turn's end moves
+
 /** When something happened: one interval for each turn, points for messages outside of turns, merged. */
 export function activity(state, now) {
-  const spans = state.turns.map((turn) => [turn.startAt, turn.endAt ?? now]);
+  if (!known.has(state)) known.set(state, happened(state));
+  const spans = known.get(state);
+  const last = spans.at(-1);
+  return last && state.turns.at(-1)?.endAt === null ? [...spans.slice(0, -1), [last[0], Math.max(last[1], now)]] : spans;
+}
+
+function happened(state) {
+  const spans = state.turns.map((turn) => [turn.startAt, turn.endAt ?? state.entries.at(-1).t]);
   for (const message of state.messages.values()) {
     spans.push([message.acceptedAt, message.acceptedAt]);
     if (message.endAt !== null) spans.push([message.endAt, message.endAt]);

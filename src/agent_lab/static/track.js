@@ -10,15 +10,14 @@ const AXIS = 24;
 
 export function layout(state, { scale, now, left, right, turn, ref }) {
   const seen = {
-    near: (a, b) => scale.x(b) >= left - 4 && scale.x(a) <= right + 4,
+    near: (a, b) => b >= seen.t0 && a <= seen.t1,
     t0: scale.t(Math.max(0, left - 8)),
     t1: scale.t(right + 8),
     scale, now,
   };
-  const waits = packed(heldSpans(state, now, turn), now);
-  const runs = packed(toolSpans(state, now, turn), now);
+  const { waits, runs } = spansOf(state, turn);
   const rows = rowsOf(waits.lanes, runs.lanes);
-  const bars = [...models(state, seen, rows.chat), ...helds(waits.spans, seen, rows.input, scale.width), ...tools(runs.spans, seen, rows.event)];
+  const bars = [...sparse(models(state, seen, rows.chat)), ...sparse(helds(waits.spans, seen, rows.input, scale.width)), ...sparse(tools(runs.spans, seen, rows.event))];
   return {
     rows,
     bars,
@@ -50,13 +49,24 @@ function rowsOf(waiting, running) {
   return rows;
 }
 
+const packs = new WeakMap(); // state -> what spans time in it; what is open has no end yet
+
+function spansOf(state, turn) {
+  let found = packs.get(state);
+  if (found?.turn !== turn) {
+    found = { turn, waits: packed(heldSpans(state, turn)), runs: packed(toolSpans(state, turn)) };
+    packs.set(state, found);
+  }
+  return found;
+}
+
 /** Gives each span the first lane that is free when it begins. */
-function packed(spans, now) {
+function packed(spans) {
   const ends = [];
   for (const span of spans) {
     let lane = ends.findIndex((end) => end <= span.from);
     if (lane < 0) lane = ends.length;
-    ends[lane] = span.to ?? now;
+    ends[lane] = span.to ?? Infinity;
     span.lane = lane;
   }
   return { spans, lanes: ends.length };
@@ -66,12 +76,12 @@ const someOf = (ids) => ids.slice(0, 2).join(", ") + (ids.length > 2 ? ` +${ids.
 
 const ofTurn = (turn, a, b) => !turn || (b >= turn.startAt && a <= (turn.endAt ?? Infinity));
 
-function heldSpans(state, now, turn) {
+function heldSpans(state, turn) {
   const spans = [];
   for (const m of state.messages.values()) {
     if (m.heldAt === null) continue;
     const to = m.endAt === null ? null : released(state, m);
-    if (ofTurn(turn, m.heldAt, to ?? now)) spans.push({ from: m.heldAt, to, message: m });
+    if (ofTurn(turn, m.heldAt, to ?? Infinity)) spans.push({ from: m.heldAt, to, message: m });
   }
   return spans.sort((a, b) => a.from - b.from);
 }
@@ -86,11 +96,11 @@ function released(state, m) {
   return last <= m.endAt && m.endAt - last < 250 ? last : m.endAt;
 }
 
-function toolSpans(state, now, turn) {
+function toolSpans(state, turn) {
   const spans = [];
   for (const call of state.calls.values()) {
     if (call.startedAt === null) continue;
-    if (ofTurn(turn, call.startedAt, call.endAt ?? now)) spans.push({ from: call.startedAt, to: call.endAt, call });
+    if (ofTurn(turn, call.startedAt, call.endAt ?? Infinity)) spans.push({ from: call.startedAt, to: call.endAt, call });
   }
   return spans.sort((a, b) => a.from - b.from);
 }
@@ -152,6 +162,18 @@ function tools(spans, seen, row) {
         label: `${shortId(call.id)} ${signature(call.name, call.args, 80)} · ${time}${how}`,
       };
     });
+}
+
+/** Bars too narrow to be told apart are drawn once: a thousand turns are a band. */
+function sparse(bars) {
+  const ends = new Map();
+  return bars.filter((shape) => {
+    const key = `${shape.y}${shape.kind}`;
+    const end = shape.x + shape.width;
+    if (shape.width < 4 && end < (ends.get(key) ?? -Infinity) + 2) return false;
+    ends.set(key, end);
+    return true;
+  });
 }
 
 // -- marks -------------------------------------------------------------------------------------

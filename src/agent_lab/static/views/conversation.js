@@ -2,6 +2,7 @@
 
 import { h, keyed, mark, say } from "../h.js";
 import { count } from "../format.js";
+import { entryAt } from "../store.js";
 import { answerView, endView, gapView, lateView, userView } from "./items.js";
 import { createWelcome } from "./welcome.js";
 
@@ -29,8 +30,10 @@ export function createConversation(root, actions) {
     if (!part || event.target.closest("button, summary, textarea, a") || String(getSelection())) return;
     actions.select(Number(part.dataset.seq), "conversation");
   });
-  // The panel gets lower when the composer grows: a reader at the tail stays there.
-  new ResizeObserver(() => isAtTail && toTail()).observe(scroll);
+  // A reader at the tail stays there, when the log grows and when the composer takes some of its height.
+  const follow = new ResizeObserver(() => isAtTail && toTail());
+  follow.observe(scroll);
+  follow.observe(log);
 
   function toTail() {
     scroll.scrollTop = scroll.scrollHeight;
@@ -42,15 +45,14 @@ export function createConversation(root, actions) {
       const { state, ui, outbox } = view;
       welcome.render(view, !state.items.length && !state.waiting.length && !outbox.length);
       if (state !== last.state || outbox !== last.outbox || ui.editing !== last.editing || shown !== last.shown) {
-        const height = scroll.scrollHeight;
-        const wasShown = last.shown;
+        const isMore = last.shown !== undefined && shown !== last.shown;
+        const height = isMore ? scroll.scrollHeight : 0;
         draw(view);
-        if (isAtTail) toTail();
-        else if (shown !== wasShown) scroll.scrollTop += scroll.scrollHeight - height;
-        else if (state.lastSeq !== last.state?.lastSeq) newer.hidden = false;
+        if (isMore) scroll.scrollTop += scroll.scrollHeight - height;
+        else if (!isAtTail && state.lastSeq !== last.state?.lastSeq) newer.hidden = false;
         last = { state, outbox, editing: ui.editing, shown };
       }
-      if (ui.selected !== chosen?.seq || state !== chosen?.state) choose(view);
+      if (ui.selected !== chosen?.seq || (ui.selected !== null && state.items !== chosen.items)) choose(view);
     },
   };
 
@@ -71,8 +73,8 @@ export function createConversation(root, actions) {
 
   function choose({ state, ui }) {
     const isNew = ui.selected !== chosen?.seq;
-    chosen = { seq: ui.selected, state };
-    const ref = ui.selected === null ? null : state.entries.find((x) => x.seq === ui.selected)?.ref;
+    chosen = { seq: ui.selected, items: state.items };
+    const ref = ui.selected === null ? null : (entryAt(state, ui.selected)?.ref ?? null);
     let found = null;
     for (const node of log.querySelectorAll("[data-refs]")) {
       const is = ref !== null && node.dataset.refs.split(" ").includes(ref);

@@ -20,6 +20,12 @@ export function createEntries(root, actions) {
   let shown = [];
   let isAtTail = true;
   let last = {};
+  let height = 0; // kept, because asking for it makes the browser lay the page out at once
+  new ResizeObserver(([box]) => {
+    height = box.contentRect.height;
+    if (isAtTail) list.scrollTop = shown.length * ROW;
+    if (last.view) window(last.view);
+  }).observe(list);
   list.addEventListener("scroll", () => {
     isAtTail = list.scrollHeight - list.scrollTop - list.clientHeight < ROW;
     if (last.view) window(last.view);
@@ -30,7 +36,7 @@ export function createEntries(root, actions) {
   });
   list.addEventListener("keydown", (event) => {
     if (event.key === "Enter") return actions.set({ tab: "inspector" });
-    const page = Math.max(1, Math.floor(list.clientHeight / ROW) - 1);
+    const page = Math.max(1, Math.floor(height / ROW) - 1);
     const by = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity, j: 1, k: -1 }[event.key];
     if (by === undefined || !shown.length) return;
     event.preventDefault();
@@ -57,7 +63,7 @@ export function createEntries(root, actions) {
     if (at < 0) return;
     const top = at * ROW;
     if (top < list.scrollTop) list.scrollTop = top - ROW;
-    else if (top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = top + 2 * ROW - list.clientHeight;
+    else if (top + ROW > list.scrollTop + height) list.scrollTop = top + 2 * ROW - height;
   }
 
   function render(view) {
@@ -76,14 +82,14 @@ export function createEntries(root, actions) {
       if (isAtTail && (ui.selected === null || ui.isFollowing)) list.scrollTop = shown.length * ROW;
     }
     const isChosen = last.selected !== ui.selected;
-    last = { entries: state.entries, kind: ui.kind, filter: ui.filter, selected: ui.selected, view, height: list.clientHeight };
+    last = { entries: state.entries, kind: ui.kind, filter: ui.filter, selected: ui.selected, view };
     if (isChosen && ui.selected !== null && ui.from !== "entries") reveal(ui.selected);
-    if (isNew || isChosen || rows.childElementCount * ROW < list.clientHeight) window(view);
+    if (isNew || isChosen) window(view);
   }
 
   function window({ state, ui }) {
     const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 6);
-    const upTo = Math.min(shown.length, first + Math.ceil(list.clientHeight / ROW) + 12);
+    const upTo = Math.min(shown.length, first + Math.ceil(height / ROW) + 12);
     const ref = ui.selected === null ? null : entryAt(state, ui.selected)?.ref;
     const start = state.entries[0]?.t ?? 0;
     const made = keyed(rows, shown.slice(first, upTo), (x) => x.seq, (x) => row(x, start));

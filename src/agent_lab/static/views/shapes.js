@@ -14,15 +14,20 @@ const round = (n) => Math.round(n * 10) / 10;
 const measured = new Map();
 let pen = null;
 
-/** Text's width at the bars' 11.5 px; measured once a text. */
+/** A text's width at the bars' 11.5 px, character by character: texts that tick are new each time. */
 function widthOf(text) {
-  if (measured.size > 4000) measured.clear();
-  if (!measured.has(text)) {
-    pen ??= document.createElement("canvas").getContext("2d");
+  let width = 0;
+  for (const letter of text) width += measured.get(letter) ?? measure(letter);
+  return width;
+}
+
+function measure(letter) {
+  if (!pen) {
+    pen = document.createElement("canvas").getContext("2d");
     pen.font = `11.5px ${getComputedStyle(document.body).fontFamily}`;
-    measured.set(text, pen.measureText(text).width);
   }
-  return measured.get(text);
+  measured.set(letter, pen.measureText(letter).width);
+  return measured.get(letter);
 }
 
 const isPicked = (shape, picked) => (shape.ref !== null && shape.ref === picked.ref ? (shape.seq === picked.seq ? "entry" : "ref") : null);
@@ -42,25 +47,40 @@ export function axisShapes({ ticks, folds, turns }, rows) {
   const bottom = rows.height - 4;
   const shapes = [];
   let free = -Infinity;
+  let lineFree = -Infinity;
   for (const { x, n } of turns) {
+    if (x < lineFree) continue;
+    lineFree = x + 8;
     shapes.push({ key: `turn ${n}`, tag: "line", attrs: { class: "turnline", x1: round(x), x2: round(x), y1: 4, y2: bottom } });
     const text = `turn ${n}`;
     if (x < free) continue;
     shapes.push({ key: `turntext ${n}`, tag: "text", attrs: { class: "turntext", x: round(x + 4), y: 14 }, text });
     free = x + widthOf(text) + 14;
   }
-  const taken = turns.map(({ x }) => [x - 4, x + 56]);
   for (const { x0, x1, text } of folds) {
+    if (x1 - x0 < 3) continue;
     shapes.push({ key: `fold ${x0}`, tag: "rect", attrs: { class: "fold", x: round(x0), y: 20, width: round(x1 - x0), height: bottom - 20, "data-label": `nothing happened for ${text}` } });
     if (x1 - x0 > widthOf(text)) shapes.push({ key: `foldtext ${x0}`, tag: "text", attrs: { class: "dim foldtext", x: round((x0 + x1) / 2), y: rows.output.middle + 4, "text-anchor": "middle" }, text });
   }
   ticks.forEach(({ x, text }, i) => {
     shapes.push({ key: `tick ${i}`, tag: "line", attrs: { class: "gridline", x1: round(x), x2: round(x), y1: 20, y2: bottom } });
     const wide = widthOf(text);
-    if (taken.some(([a, b]) => x - 4 > a && x - wide - 8 < b)) return;
+    if (shapes.length > 600 || crowds(turns, x - wide - 12, x)) return;
     shapes.push({ key: `ticktext ${i}`, tag: "text", attrs: { class: "dim", x: round(x - 4), y: 14, "text-anchor": "end" }, text });
   });
   return shapes;
+}
+
+/** Whether a turn's name stands between `from` and `to`; turns come in order of x. */
+function crowds(turns, from, to) {
+  let low = 0;
+  let high = turns.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (turns[middle].x + 56 < from) low = middle + 1;
+    else high = middle;
+  }
+  return low < turns.length && turns[low].x - 4 < to;
 }
 
 export function arrowShape(arrow, picked) {
@@ -96,6 +116,7 @@ function place(bar, obstacles, right) {
   const text = bar.text.find(Boolean);
   if (!text || bar.rest > 0) return null;
   const end = bar.x + bar.width;
+  if (obstacles.length > 200) return null;
   let next = right;
   for (const other of obstacles) {
     const isLevel = other.y < bar.y + bar.height && other.y + other.height > bar.y;

@@ -32,6 +32,11 @@ export function createTimeline(root, actions) {
 
   let last = null;
   let left = 0;
+  let width = 0; // kept, because asking for it makes the browser lay the page out at once
+  new ResizeObserver(([box]) => {
+    width = Math.max(0, Math.floor(box.contentRect.width) - LABELS);
+    actions.set({});
+  }).observe(root);
   scroll.addEventListener("scroll", () => {
     if (scroll.scrollLeft === left) return;
     left = scroll.scrollLeft;
@@ -58,11 +63,11 @@ export function createTimeline(root, actions) {
     if (next) actions.select(next.seq);
   });
 
-  const isAtNow = () => last?.nowX === undefined || (last.nowX >= left && last.nowX <= left + scroll.clientWidth);
+  const isAtNow = () => last?.nowX === undefined || (last.nowX >= left && last.nowX <= left + width);
 
-  function zoomBy(by, at = scroll.clientWidth / 2) {
+  function zoomBy(by, at = width / 2) {
     const zoom = Math.min(200, Math.max(1, last.ui.zoom * by));
-    keep = { share: (left + at) / (scroll.clientWidth * last.ui.zoom), at };
+    keep = { share: (left + at) / (width * last.ui.zoom), at };
     actions.set({ zoom });
   }
   let keep = null;
@@ -95,7 +100,6 @@ export function createTimeline(root, actions) {
   let seen = {};
   function render(view) {
     const { state, ui, now } = view;
-    const width = Math.max(0, root.clientWidth - LABELS);
     const isLive = runningTurn(state) !== null;
     const isSame = seen.state === state && seen.width === width && seen.left === left && seen.ui === uiKey(ui) && !isLive;
     if (isSame || !width) return;
@@ -112,10 +116,10 @@ export function createTimeline(root, actions) {
     last = { state, ui: { ...ui }, shownTurn: turn };
     if (!window) return say(title, "");
     say(title, heading(state, turn, ui.scope, now));
-    draw(view, window, turn, width, isLive);
+    draw(view, window, turn, isLive);
   }
 
-  function draw({ state, ui, now }, window, turn, width, isLive) {
+  function draw({ state, ui, now }, window, turn, isLive) {
     const full = Math.round(width * ui.zoom);
     const scale = createScale(window, full);
     const isNowShown = isLive && (ui.scope === "session" || turn.endAt === null);
@@ -172,7 +176,11 @@ function axis(state, scale, scope, turn, left, right) {
       continue;
     }
     const zero = scope === "turn" ? (turn?.startAt ?? piece.t0) : piece.t0;
-    for (const tick of axisTicks(piece, zero, scale.perMs)) found.ticks.push({ x: scale.x(tick.t), text: tick.label });
+    if (piece.x1 - piece.x0 < 40) continue;
+    for (const tick of axisTicks(piece, zero, scale.perMs)) {
+      const x = scale.x(tick.t);
+      if (x > left - 60 && x < right + 60) found.ticks.push({ x, text: tick.label });
+    }
   }
   if (scope === "session") for (const t of state.turns) {
     const x = scale.x(t.startAt);

@@ -66,7 +66,7 @@ export function createTop(root, sentence, status, tabs, actions, dialogs) {
       cancel.disabled = drop.disabled = view.link.state !== "open";
       mark(drop, "hidden", !isBusy(s) || !s.waiting.length);
       say(drop, `Cancel and drop ${s.waiting.length}`);
-      say(tokens, usage(s));
+      say(tokens, s.tokens ? count(s.tokens, "token") : "");
       connection(link, view.link, s);
       const parts = why(s, view.link, now);
       const text = JSON.stringify(parts);
@@ -109,10 +109,4 @@ function connection(node, link, s) {
   mark(node, "data-tone", tone);
   mark(node, "title", text);
   say(node.lastChild, text);
-}
-
-function usage(s) {
-  let tokens = 0;
-  for (const m of s.models) tokens += (m.usage?.input_tokens ?? 0) + (m.usage?.output_tokens ?? 0);
-  return tokens ? count(tokens, "token") : "";
 }

@@ -1,7 +1,7 @@
 """From what a user wrote to concrete parts. The only importer of infrastructure."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_lab.application.agent import Agent
 from agent_lab.application.gate import Gate
@@ -10,6 +10,9 @@ from agent_lab.application.runtime import Runtime
 from agent_lab.domain.errors import ModelError
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.infrastructure.system import SystemOutside
+
+if TYPE_CHECKING:
+    from agent_lab.application.agents import Agents
 
 
 class DebugRuntime(Runtime):
@@ -36,6 +39,13 @@ class DebugRuntime(Runtime):
             gate=gate,
             history=history,
         )
+
+
+def open_agents(agents: Sequence[Agent], *, idle: int = 200, grace: float = 2.0) -> "Agents":
+    """The registry of these agents and their sessions; enter it with `async with`. See Agents."""
+    from agent_lab.application.agents import Agents
+
+    return Agents(agents, DebugRuntime, SystemOutside(), idle=idle, grace=grace)
 
 
 def resolve_model(model: Model | Callable[..., Any] | str) -> Model:

@@ -1,0 +1,75 @@
+"""One live session that others look on at, and what became of a message that was given to it."""
+
+from typing import Literal
+
+import msgspec
+
+from agent_lab.application.agent import Agent
+from agent_lab.application.ports import Outside
+from agent_lab.application.runtime import Runtime
+from agent_lab.domain.messages import ChatMessage
+
+SessionState = Literal["idle", "running", "closed"]
+
+
+class ServedSession:
+    """One session that is open to viewers, and what they are told of it.
+
+    `started_at` is wall time in seconds, `offset` wall time less the loop's, taken once. `epoch`
+    names this numbering of entries. `title` is the first message. `viewers` counts who looks on.
+    """
+
+    def __init__(self, runtime: Runtime, outside: Outside) -> None:
+        self.runtime = runtime
+        self.epoch = outside.new_id("epoch")
+        self.started_at = outside.wall_time()
+        self.offset = self.started_at - runtime.session.loop.time()
+        self.title: str | None = None
+        self.viewers = 0
+
+    @property
+    def agent(self) -> Agent:
+        """Whom the session is with."""
+        return self.runtime.agent
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.runtime.session_id
+
+    @property
+    def last_seq(self) -> int:
+        """Number of the newest entry."""
+        return self.runtime.session.journal.last_seq
+
+    @property
+    def state(self) -> SessionState:
+        """What it does now."""
+        if self.runtime.is_closed:
+            return "closed"
+        return "idle" if self.runtime.session.is_idle else "running"
+
+    @property
+    def active_at(self) -> float:
+        """When its newest entry was written, on the loop's clock."""
+        _, newest = self.runtime.session.journal.read(self.last_seq - 1)
+        return newest[-1].at if newest else self.started_at - self.offset
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """What became of a message: its session and the seq of its receipt there.
+
+    `is_repeat`: the same message was accepted before; this is its receipt, nothing ran again.
+    """
+
+    session: ServedSession
+    message_id: str
+    receipt: int
+    is_repeat: bool = False
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A message id that is taken: by which message, and the receipt it got."""
+
+    message: ChatMessage
+    sent: Sent

@@ -1,0 +1,128 @@
+"""`/api` over HTTP: what agents and sessions there are, and their entries as on the wire."""
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from agent_lab.application.agents import Agents, UnknownSession
+from agent_lab.application.served import ServedSession
+from agent_lab.domain.payloads import ModelRequested
+from agent_lab.presentation.views import Encoders, agent_view, session_view
+
+MAX_ENTRIES = 1000
+"""Entries in one answer."""
+
+ApiCode: TypeAlias = Literal["bad_query", "internal", "method_not_allowed", "not_found"]
+"""Every code of an HTTP answer that is not the guard's."""
+
+_BY_STATUS: dict[int, tuple[ApiCode, str]] = {
+    404: ("not_found", "see docs/protocol.md for the routes; /api/sessions lists the sessions"),
+    405: ("method_not_allowed", "use one of the methods that the Allow header names"),
+    422: ("bad_query", "see docs/protocol.md for the parameters of each route"),
+}
+_encode = msgspec.json.Encoder().encode
+
+
+class Api:
+    """The routes of `/api`."""
+
+    def __init__(self, agents: Agents, encoders: Encoders) -> None:
+        self._agents = agents
+        self._encoders = encoders
+
+    @property
+    def routes(self) -> list[Route]:
+        """What to mount; each route answers GET."""
+        return [
+            Route("/api/agents", self.agents),
+            Route("/api/sessions", self.sessions),
+            Route("/api/sessions/{id}/entries", self.entries),
+            Route("/api/sessions/{id}/entries/{seq}/body", self.body),
+        ]
+
+    async def agents(self, _: Request) -> Response:
+        """The agents, in the order they were given."""
+        named = map(self._agents.get, self._agents.names)
+        return as_json({"agents": [agent_view(self._agents, agent) for agent in named]})
+
+    async def sessions(self, _: Request) -> Response:
+        """The sessions that are kept, newest first."""
+        return as_json({"sessions": [session_view(one) for one in self._agents.sessions()]})
+
+    async def entries(self, request: Request) -> Response:
+        """Entries behind `after`, at most `limit`; `gap` says what memory has let go of."""
+        session = self._session(request)
+        after = _whole(request, "after", 0, least=0)
+        limit = _whole(request, "limit", MAX_ENTRIES, least=1, most=MAX_ENTRIES)
+        gap, found = session.runtime.session.journal.read(after, limit)
+        encoder = self._encoders.of(session)
+        head = {
+            "session_id": session.session_id,
+            "epoch": session.epoch,
+            "last_seq": session.last_seq,
+            "gap": gap and {"from": gap.first, "to": gap.last},
+        }
+        entries = ",".join(map(encoder.encode, found))
+        return _raw(f'{_encode(head).decode()[:-1]},"entries":[{entries}]}}')
+
+    async def body(self, request: Request) -> Response:
+        """The whole request of a `model_request` entry, as it was sent."""
+        session, said = self._session(request), request.path_params["seq"]
+        seq = int(said) if said.isascii() and said.isdigit() and len(said) < 16 else 0
+        _, found = session.runtime.session.journal.read(seq - 1, 1)
+        if not seq or not found or found[0].seq != seq:
+            raise HTTPException(404, f"session {session.session_id!r} keeps no entry {said!r}")
+        payload = found[0].payload
+        if not isinstance(payload, ModelRequested):
+            raise HTTPException(404, f"entry {seq} is no model_request, so it has no body")
+        return _raw(self._encoders.of(session).whole_body(payload.request))
+
+    def _session(self, request: Request) -> ServedSession:
+        try:
+            return self._agents.session(request.path_params["id"])
+        except UnknownSession as error:
+            raise HTTPException(404, str(error)) from None
+
+
+def as_json(said: dict[str, Any], status: int = 200) -> Response:
+    """A JSON answer."""
+    return Response(_encode(said), status, media_type="application/json")
+
+
+async def failed(_: Request, error: Exception) -> Response:
+    """What went wrong, as JSON and as a machine code in a header."""
+    assert isinstance(error, HTTPException)
+    code, hint = _BY_STATUS.get(error.status_code, ("internal", ""))
+    said = error.detail if error.detail not in ("Not Found", "Method Not Allowed") else ""
+    message = said or "there is nothing here that answers to this"
+    answer = as_json({"error": code, "message": message, "hint": hint}, error.status_code)
+    answer.headers.update({**(error.headers or {}), "X-Agent-Lab-Error-Code": code})
+    return answer
+
+
+async def crashed(_: Request, __: Exception) -> Response:
+    """A fault of ours; the log has it."""
+    message = "this is a fault of agent_lab; its log says more"
+    answer = as_json({"error": "internal", "message": message, "hint": "try again"}, 500)
+    answer.headers["X-Agent-Lab-Error-Code"] = "internal"
+    return answer
+
+
+def _whole(request: Request, name: str, default: int, *, least: int, most: int = 1 << 53) -> int:
+    said = request.query_params.getlist(name)
+    if not said:
+        return default
+    digits = said[0]
+    if len(said) == 1 and digits.isascii() and digits.isdigit() and len(digits) < 17:
+        value = int(digits)
+        if least <= value <= most:
+            return value
+    raise HTTPException(422, f"`{name}` must be one whole number from {least} to {most}")
+
+
+def _raw(text: str | bytes) -> Response:
+    return Response(text, media_type="application/json")

@@ -1,0 +1,245 @@
+"""The server around the application: its listening socket, uvicorn's settings, start and stop."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Collection, Generator
+from ipaddress import ip_address
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from agent_lab.application.agents import Agents
+from agent_lab.domain.errors import AgentLabError
+from agent_lab.presentation.guard import allowed_hosts
+from agent_lab.presentation.strict import MAX_BYTES
+from agent_lab.presentation.web import App, make_app
+
+BACKLOG = 128
+_SEARCHED = 50
+"""Ports that are looked at for a free one."""
+_NOISE = (
+    "Invalid UTF-8 sequence received from client.",  # the client was told: 1007 (T41)
+    "Cancel %s running task(s), timeout graceful shutdown exceeded",  # that is the plan (T11)
+)
+
+
+class ServerError(AgentLabError):
+    """The server cannot start here; the text says what to do."""
+
+
+class HostRefused(ServerError):
+    """The address is not loopback, and nobody allowed others."""
+
+
+class PortInUse(ServerError):
+    """Somebody listens there already; `free` is the next port where nobody does, or 0."""
+
+    def __init__(self, host: str, port: int, free: int) -> None:
+        other = f"--port {free} is free" if free else "--port 0 finds a free one"
+        super().__init__(f"port {port} on {host} is in use by another program; {other}")
+        self.port = port
+        self.free = free
+
+
+# -- the listening socket ------------------------------------------------------------------------
+
+
+def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False) -> socket.socket:
+    """A listening socket; who connects from now on waits until serve() takes him.
+
+    Port 0 is any free one; see `getsockname()`. Raises HostRefused for a host that is not loopback
+    unless `allow_remote`, PortInUse, and ServerError for an address that cannot be had.
+    """
+    family, address = _resolve(host, port)
+    if not allow_remote and not ip_address(address[0]).is_loopback:
+        raise HostRefused(
+            f"host {host!r} would let other machines in, and whoever has the token may run tools "
+            "here; use 127.0.0.1, or allow remote hosts explicitly"
+        )
+    try:
+        return _bound(family, address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            free = _next_free(family, address)
+            raise PortInUse(host, port, free) from None
+        raise ServerError(f"cannot listen on {host!r} port {port}: {error.strerror}") from error
+
+
+Address = tuple[str, int]
+
+
+def _resolve(host: str, port: int) -> tuple[int, Address]:
+    """The first address of the host, IPv4 before IPv6; an empty host is every address."""
+    try:
+        found = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise ServerError(f"there is no host {host!r} with port {port}: {error}") from error
+    family, _, _, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
+    return family, (str(address[0]), port)
+
+
+def _bound(family: int, address: Address) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(BACKLOG)
+    except (OSError, OverflowError):
+        sock.close()
+        raise
+    return sock
+
+
+def _next_free(family: int, address: Address) -> int:
+    for port in range(address[1] + 1, min(address[1] + 1 + _SEARCHED, 1 << 16)):
+        with contextlib.suppress(OSError):
+            _bound(family, (address[0], port)).close()
+            return port
+    return 0
+
+
+# -- serving -------------------------------------------------------------------------------------
+
+
+class Server:
+    """Serves one application on one listening socket, until it is told to stop.
+
+    It never looks at signals itself: see `stop_on_signals`.
+    """
+
+    def __init__(self, app: App, listener: socket.socket) -> None:
+        self._listener = listener
+        self._uvicorn = _Uvicorn(app, _settings(app))
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._listener.getsockname()[1]
+
+    async def serve(self) -> None:
+        """Serve until stop(); then sockets are closed with 1001 and the rest within 2 seconds."""
+        await self._uvicorn.serve(sockets=[self._listener])
+
+    def stop(self) -> None:
+        """Take no new connections and end the old ones; a second time, without any patience."""
+        self._uvicorn.force_exit = self._uvicorn.should_exit
+        self._uvicorn.should_exit = True
+
+
+async def serve(
+    agents: Agents,
+    listener: socket.socket,
+    *,
+    token: str,
+    announce: Callable[[str], object],
+    also: Collection[str] = (),
+) -> None:
+    """Serve these agents until SIGINT or SIGTERM, and close their sessions.
+
+    `announce` is called once, with the address that lets somebody in, when the server is there.
+    `also` names further hosts it may be called by, without a port.
+    """
+    port: int = listener.getsockname()[1]
+    app = make_app(agents, token=token, hosts=allowed_hosts(port, also=also))
+    server = Server(app, listener)
+    with stop_on_signals(server):
+        async with agents:
+            announce(f"http://{url_host(listener)}:{port}/#token={token}")
+            await server.serve()
+
+
+def url_host(listener: socket.socket) -> str:
+    """The host to put into an address: where it listens, or loopback if that is everywhere."""
+    address = ip_address(listener.getsockname()[0])
+    if address.is_unspecified:
+        return "[::1]" if address.version == 6 else "127.0.0.1"
+    return f"[{address}]" if address.version == 6 else str(address)
+
+
+@contextlib.contextmanager
+def stop_on_signals(server: Server) -> Generator[None]:
+    """SIGINT and SIGTERM stop the server; outside the main thread nothing is changed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
+        loop.add_signal_handler(number, server.stop)
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+class _Protocol(WebSocketsSansIOProtocol):
+    """uvicorn's, but a close does not wait behind what a slow client has not read.
+
+    Otherwise a client that is closed for its slowness never hears the code, and a connection whose
+    peer is gone or silent lives for as long as its bytes are not taken.
+    """
+
+    async def send(self, message: Any) -> None:
+        """Send it; a close at once, and the connection is cut when nobody answers that."""
+        if message["type"] == "websocket.close":
+            self.writable.set()
+        await super().send(message)
+        if self.close_timer is not None:
+            self.close_timer.cancel()
+            self.close_timer = self.loop.call_later(self.close_timeout, self.transport.abort)
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn, which leaves signals alone and lets the application close its sockets first."""
+
+    def __init__(self, app: App, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._app = app
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Nothing is captured."""
+        yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop: no new connections, 1001 for each socket, and then uvicorn's own way."""
+        for server in self.servers:
+            server.close()
+        await self._app.close()
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
+
+def _settings(app: App) -> uvicorn.Config:
+    """Each of these is a trap otherwise: T3, T4, T6, T7, T11, T41."""
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws=_Protocol,
+        ws_max_size=MAX_BYTES,
+        ws_max_queue=16,
+        ws_per_message_deflate=False,
+        h11_max_incomplete_event_size=64 << 10,
+        lifespan="off",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,
+    )
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return record.msg not in _NOISE

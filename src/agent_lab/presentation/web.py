@@ -1,0 +1,73 @@
+"""The ASGI application: page, `/api` and `/ws` behind the guard, which is outermost."""
+
+from collections.abc import Collection
+from importlib.resources import files
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
+
+from agent_lab.application.agents import Agents
+from agent_lab.presentation.api import Api, as_json, crashed, failed
+from agent_lab.presentation.downstream import SocketLimits
+from agent_lab.presentation.guard import Guard
+from agent_lab.presentation.sockets import Sockets
+from agent_lab.presentation.views import Encoders
+
+STATIC = Path(str(files("agent_lab") / "static"))
+"""The debug page, as it lies in the package."""
+
+
+class App:
+    """What a server serves. `router` is the application without its guard, for tests to look at.
+
+    It needs no lifespan: open `agents` before, and call `close()` when the server stops.
+    """
+
+    def __init__(self, router: Starlette, guard: Guard, sockets: Sockets) -> None:
+        self.router = router
+        self.sockets = sockets
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._guard(scope, receive, send)
+
+    async def close(self) -> None:
+        """Close all sockets with 1001; the sessions are the agents' to close."""
+        await self.sockets.close()
+
+
+def make_app(
+    agents: Agents,
+    *,
+    token: str,
+    hosts: Collection[str],
+    limits: SocketLimits | None = None,
+) -> App:
+    """The application for these agents; `hosts` are the exact Host values, see allowed_hosts()."""
+    encoders = Encoders()
+    sockets = Sockets(agents, encoders, limits or SocketLimits())
+    router = Starlette(
+        routes=[
+            Route("/", _page),
+            Route("/healthz", _healthz),
+            *Api(agents, encoders).routes,
+            Mount("/static", StaticFiles(directory=STATIC)),
+            WebSocketRoute("/ws", sockets.serve),
+        ],
+        exception_handlers={HTTPException: failed, Exception: crashed},
+    )
+    return App(router, Guard(router, token=token, hosts=hosts), sockets)
+
+
+async def _page(_: Request) -> Response:
+    return FileResponse(STATIC / "index.html")
+
+
+async def _healthz(_: Request) -> Response:
+    return as_json({"status": "ok"})

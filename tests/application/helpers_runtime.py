@@ -50,6 +50,14 @@ async def until(runtime: DebugRuntime, kind: str, *, count: int = 1) -> Any:
     raise AssertionError(f"the session closed before {kind!r} came; it said {story(runtime)}")
 
 
+async def settled(runtime: DebugRuntime) -> None:
+    """Wait until no turn runs and no message waits."""
+    async with asyncio.timeout(5):
+        async for _ in runtime.follow():
+            if runtime.session.is_idle:
+                return
+
+
 async def take_turn(runtime: DebugRuntime) -> list[AnyPayload]:
     """Take payloads from `output` to the end of a turn that leaves nothing pending."""
     taken: list[AnyPayload] = []

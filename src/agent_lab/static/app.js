@@ -49,6 +49,7 @@ function boot(token) {
   let lastWhole = -Infinity;
   function render() {
     isDue = false;
+    if (!byId("main")) return; // the token page has taken its place
     const view = { state: link.state, link: link.link, outbox: link.outbox, ui, now: link.now() };
     mark(byId("main"), "data-tab", ui.tab);
     // While thousands of entries come in, the panels are drawn twice a second and the bar always.

@@ -27,7 +27,8 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
   function hello() {
     sent = new Set();
     hasSession = false;
-    if (sessionId) return { type: "attach", session_id: sessionId, after: state.session?.session_id === sessionId ? state.lastSeq : 0 };
+    if (sessionId && state.session?.session_id === sessionId) return { type: "attach", session_id: sessionId, after: state.lastSeq, epoch: state.session.epoch };
+    if (sessionId) return { type: "attach", session_id: sessionId, after: 0 };
     const first = outbox[0];
     sent.add(first.id);
     return { type: "run", agent: first.agent, content: first.content, message_id: first.id, session_id: null };
@@ -53,9 +54,8 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
   function onFrames(frames) {
     const batch = [];
     for (const frame of frames) {
-      if (frame.type === "session" && frame.seq === undefined) {
-        if (!welcome(frame)) return;
-      } else if (frame.type === "error" && frame.scope === "frame") {
+      if (frame.type === "session" && frame.seq === undefined) welcome(frame);
+      else if (frame.type === "error" && frame.scope === "frame") {
         refused(frame);
         if (!hasSession) return;
       }
@@ -74,14 +74,10 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
     failures = 0;
     hasSession = true;
     link.state = "open";
-    const isOther = state.session && state.session.epoch !== frame.epoch;
+    // The numbers of another epoch begin at 1 again, and so may its clock; the store starts anew.
+    if (state.session && state.session.epoch !== frame.epoch) clock.reset();
     if (frame.now) clock.observe(Date.parse(frame.now));
     if (sessionId !== frame.session_id) remember(frame.session_id);
-    if (!isOther) return true;
-    clock.reset();
-    state = EMPTY;
-    socket.reopen();
-    return false;
   }
 
   function refused(frame) {
@@ -93,7 +89,7 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
     onNotice(frame);
     socket.close("refused");
     if (!sessionId && outbox.length) drop(outbox[0].id);
-    else if (!state.session) remember(null);
+    remember(null); // what was read stays in sight; the next message opens a new session
   }
 
   async function fill(gap) {

@@ -91,7 +91,7 @@ export function pill(state, link, now) {
   if (calls.length) {
     const call = calls.find((c) => c.startedAt !== null) ?? calls[0];
     const more = calls.length > 1 ? ` +${calls.length - 1}` : "";
-    const bound = call.timeout ? ` of ${span(call.timeout * 1000)}` : "";
+    const bound = call.timeout ? `of ${span(call.timeout * 1000)}` : "";
     return { icon: "◌", text: `waits for ${call.name}${more}`, tone: "tool", time: ticking(now - (call.startedAt ?? call.calledAt)), bound };
   }
   const model = runningTurn(state) && openModel(state);

@@ -2,6 +2,7 @@ import { createClock } from "../../../src/agent_lab/static/clock.js";
 import { requestDiff } from "../../../src/agent_lab/static/diff.js";
 import { createFilter, line, parse } from "../../../src/agent_lab/static/filter.js";
 import { duration, signature, span } from "../../../src/agent_lab/static/format.js";
+import { blocks, inline } from "../../../src/agent_lab/static/markdown.js";
 import { EMPTY, reduce } from "../../../src/agent_lab/static/store.js";
 import { activity, axisTicks, createScale, windowOf } from "../../../src/agent_lab/static/timescale.js";
 import { layout } from "../../../src/agent_lab/static/track.js";
@@ -135,7 +136,7 @@ test("a session without entries, and no session at all, have a sentence", () => 
 test("the pill says the state with its limit", () => {
   const state = play(heldTurn());
   const { text, tone, bound } = pill(state, OPEN, state.entries.at(-1).t);
-  equal([text, tone, bound], ["waits for tool_b", "tool", " of 30 s"]);
+  equal([text, tone, bound], ["waits for tool_b", "tool", "of 30 s"]);
 });
 
 test("the composer promises what each mode does", () => {
@@ -199,4 +200,24 @@ test("old time stamps do not put the clock back", () => {
   ticks += 100;
   clock.observe(499_000);
   equal(clock.now(), 500_100);
+});
+
+test("messages that the entries leave out are no difference", () => {
+  const of = (omitted, ...texts) => ({ omitted, body: { messages: texts.map((content) => ({ role: "user", content })) } });
+  const { same, removed, added } = requestDiff(of(0, "sys", "1", "2", "3"), of(2, "sys", "3", "4"));
+  equal([same, removed, added.map((x) => [x.at, x.message.content])], [2, [], [[4, "4"]]]);
+});
+
+test("markdown reads blocks, and HTML and links stay text", () => {
+  const found = blocks("# Hi\n\nOne **two** `x*y*`\n- a\n  - b\n1. c\n```js\nlet a = '**';\n```\n> q\n<img src=x onerror=alert(1)> [l](javascript:alert(1))");
+  equal(found.map((b) => b.kind), ["heading", "text", "list", "code", "quote", "text"]);
+  equal(found[3].text, "let a = '**';");
+  equal(inline(found[1].text), [{ kind: "text", text: "One " }, { kind: "bold", text: "two" }, { kind: "text", text: " " }, { kind: "code", text: "x*y*" }]);
+  equal(inline(found[5].text).map((part) => part.kind), ["text"]);
+});
+
+test("markdown that is still being written breaks nothing", () => {
+  const text = "Look:\n```py\nprint('**')\n```\n- **bold** and `code` _it_ a_b_c 2*3*4";
+  for (let n = 0; n <= text.length; n++) for (const block of blocks(text.slice(0, n))) inline(block.text ?? "");
+  equal(inline("a_b_c 2*3*4"), [{ kind: "text", text: "a_b_c 2*3*4" }]);
 });

@@ -73,6 +73,7 @@ export function createEntries(root, actions) {
     if (isNew) {
       shown = sieve(state.entries, ui.kind, ui.filter);
       rows.style.height = `${shown.length * ROW}px`;
+      columns(state);
       const all = state.entries.length.toLocaleString("en");
       say(found, shown.length === state.entries.length ? all : `${shown.length.toLocaleString("en")} of ${all}`);
       empty.hidden = shown.length > 0;
@@ -85,6 +86,15 @@ export function createEntries(root, actions) {
     last = { entries: state.entries, kind: ui.kind, filter: ui.filter, selected: ui.selected, view };
     if (isChosen && ui.selected !== null && ui.from !== "entries") reveal(ui.selected);
     if (isNew || isChosen) window(view);
+  }
+
+  /** As wide as the longest time and turn need. */
+  function columns(state) {
+    const end = state.entries.at(-1);
+    if (!end) return;
+    list.style.setProperty("--at", `${Math.max(6, moment(end.t - state.entries[0].t).length)}ch`);
+    list.style.setProperty("--step", `${Math.max(3, String(state.turns.at(-1)?.n ?? "").length + 2)}ch`);
+    list.style.setProperty("--seq", `${Math.max(3, String(end.seq).length)}ch`);
   }
 
   function window({ state, ui }) {

@@ -52,7 +52,7 @@ export function createInspector(root, actions) {
   function request(x, state) {
     const at = state.requests.indexOf(x.seq);
     const before = at > 0 ? entryAt(state, state.requests[at - 1]) : null;
-    const omitted = x.e.omitted && !whole ? h("p", { class: "dim" }, `The entry leaves out ${JSON.stringify(x.e.omitted)}. `, h("button", { type: "button", class: "small", onclick: () => load(x) }, "load all of it")) : null;
+    const omitted = x.e.omitted && !whole ? h("p", { class: "dim" }, `The first ${count(x.e.omitted, "message")} after the instructions are left out here. `, h("button", { type: "button", class: "small", onclick: () => load(x) }, "load all of it")) : null;
     return [omitted, h("h3", null, before ? ["Changed since ", entryLink(before), " "] : "The first request"), before ? difference(requestDiff(before.e, x.e)) : h("p", { class: "dim" }, "Nothing was sent before it in this session.")];
   }
 
@@ -73,14 +73,22 @@ export function createInspector(root, actions) {
     const all = storyOf(state, x.ref);
     if (all.length < 2) return null;
     const first = all[0].t;
-    const at = all.indexOf(x);
-    const part = all.length > 60 ? all.slice(Math.max(0, at - 30), Math.max(0, at - 30) + 60) : all;
     return [
       h("h3", null, `Story of ${nameOf(x)}`, h("span", { class: "dim" }, count(all.length, "entry", "entries"))),
-      h("ol", { class: "story mono" }, part.map((y) => h("li", null, h("button", { type: "button", class: "quiet", "aria-current": y === x ? "true" : null, onclick: () => actions.select(y.seq, "inspector") },
-        h("span", { class: "dim" }, `+${((y.t - first) / 1000).toFixed(3)}`), h("span", { class: tone(y.e) }, y.type), h("span", { class: "what" }, line(y.e)))))),
+      h("ol", { class: "story mono" }, grouped(all).map(([y, ...more]) => h("li", null, h("button", { type: "button", class: "quiet", "aria-current": y === x || more.includes(x) ? "true" : null, onclick: () => actions.select(y.seq, "inspector") },
+        h("span", { class: "dim" }, `+${((y.t - first) / 1000).toFixed(3)}`), h("span", { class: tone(y.e) }, y.type), h("span", { class: "what" }, more.length ? `${more.length + 1} pieces “${clip([y, ...more].map((z) => z.e.text).join(""), 80)}”` : line(y.e)))))),
     ];
   }
+}
+
+/** Pieces of text that follow each other are one line of the story. */
+function grouped(all) {
+  const groups = [];
+  for (const x of all) {
+    if (x.type === "text_delta" && groups.at(-1)?.[0].type === "text_delta") groups.at(-1).push(x);
+    else groups.push([x]);
+  }
+  return groups.slice(0, 200);
 }
 
 /** Cheap to ask in each picture: how many entries are there at all, for a ref that can still grow. */

@@ -2,6 +2,7 @@
 
 import { h, keyed, mark, say, show } from "../h.js";
 import { count, duration, shortId, signature } from "../format.js";
+import { proseBlock } from "./prose.js";
 import { textBlock } from "./text.js";
 
 const since = (t) => h("span", { class: "time", "data-since": t });
@@ -27,7 +28,10 @@ export function userView(item, actions) {
       mark(node, "data-seq", m.endSeq ?? m.heldSeq ?? m.seq ?? null);
       text.set(content ?? "(the journal does not keep the text of a rejected message)");
       show(who, h("span", { class: "facts" }, head(m, open)), buttons({ ...m, content }, actions, isEditing));
-      if (isEditing && !editor) node.append((editor = edit(m, actions)));
+      if (isEditing && !editor) {
+        node.append((editor = edit(m, actions)));
+        editor.firstChild.focus();
+      }
       if (!isEditing && editor) editor = (editor.remove(), null);
       text.node.hidden = isEditing;
     },
@@ -84,7 +88,6 @@ function edit(m, actions) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) return event.preventDefault(), save();
     if (event.key === "Escape") close();
   });
-  requestAnimationFrame(() => area.focus());
   return h("div", { class: "editor" }, area, h("div", { class: "row" }, h("button", { type: "button", class: "small primary", onclick: save }, "save"), h("button", { type: "button", class: "small", onclick: close }, "leave it")));
 }
 
@@ -92,7 +95,7 @@ function edit(m, actions) {
 
 export function answerView(item, actions) {
   const who = h("div", { class: "who" });
-  const text = textBlock("", { limit: 20_000 });
+  const text = proseBlock();
   const calls = h("div", { class: "calls" });
   const node = h("article", { class: "msg assistant" }, who, text.node, calls);
   let last = null;
@@ -170,7 +173,7 @@ export function endView(item) {
       mark(node, "data-end", turn.end);
       mark(node, "data-seq", turn.endSeq);
       const how = turn.end === "error" ? "failed" : turn.end === "cancelled" ? (turn.reason === "interrupted" ? "interrupted" : "cancelled") : "done";
-      const facts = [duration(turn.endAt - turn.startAt), count(turn.models, "model call"), turn.calls ? count(turn.calls, "tool") : null].filter(Boolean);
+      const facts = [duration(turn.endAt - turn.startAt), count(turn.models, "step"), turn.calls ? count(turn.calls, "tool") : null].filter(Boolean);
       show(node, h("div", { class: "rule" }, h("span", null, h("b", null, `${END_ICON[turn.end]} turn ${turn.n} ${how}`), ` · ${facts.join(" · ")}`)),
         turn.end === "error" ? h("div", { class: "box" }, h("b", { class: "mono" }, turn.code), h("p", null, turn.message), turn.hint ? h("p", { class: "hint" }, "→ ", turn.hint) : null) : null);
     },

@@ -60,7 +60,7 @@ export function axisShapes({ ticks, folds, turns }, rows) {
   for (const { x0, x1, text } of folds) {
     if (x1 - x0 < 3) continue;
     shapes.push({ key: `fold ${x0}`, tag: "rect", attrs: { class: "fold", x: round(x0), y: 20, width: round(x1 - x0), height: bottom - 20, "data-label": `nothing happened for ${text}` } });
-    if (x1 - x0 > widthOf(text)) shapes.push({ key: `foldtext ${x0}`, tag: "text", attrs: { class: "dim foldtext", x: round((x0 + x1) / 2), y: rows.output.middle + 4, "text-anchor": "middle" }, text });
+    if (x1 - x0 > widthOf(text)) shapes.push({ key: `foldtext ${x0}`, tag: "text", attrs: { class: "dim foldtext", x: round((x0 + x1) / 2), y: rows.you.middle + 4, "text-anchor": "middle" }, text });
   }
   ticks.forEach(({ x, text }, i) => {
     shapes.push({ key: `tick ${i}`, tag: "line", attrs: { class: "gridline", x1: round(x), x2: round(x), y1: 20, y2: bottom } });
@@ -93,7 +93,7 @@ export function arrowShape(arrow, picked) {
 }
 
 /** A bar, its label inside or, where that is too narrow and there is room, to the right of it. */
-export function barShapes(bar, obstacles, picked, right) {
+export function barShapes(bar, obstacles, picked, left, right) {
   const box = { x: round(bar.x), y: bar.y, width: round(bar.width), height: bar.height };
   const attrs = { "data-seq": bar.seq, "data-label": bar.label };
   const shapes = [];
@@ -103,7 +103,7 @@ export function barShapes(bar, obstacles, picked, right) {
   // Pale until the first word came.
   const pale = (bar.firstX ?? bar.x) - bar.x - 1.5;
   if (pale > 1) shapes.push({ key: `${bar.key} waiting`, tag: "rect", attrs: { class: "waiting", x: round(bar.x + 1), y: bar.y + 1, width: round(pale), height: bar.height - 2, rx: 3 } });
-  const label = place(bar, obstacles, right);
+  const label = place(bar, obstacles, left, right);
   if (label) {
     if (bar.kind === "held" && label.isInside) shapes.push({ key: `${bar.key} plate`, tag: "rect", attrs: { class: "plate", x: round(label.x - 3), y: bar.y + 2, width: round(widthOf(label.text) + 6), height: bar.height - 4, rx: 3 } });
     shapes.push({ key: `${bar.key} text`, tag: "text", attrs: { class: `bartext ${bar.kind}`, x: round(label.x), y: bar.y + bar.height / 2 + 4 }, text: label.text });
@@ -111,8 +111,10 @@ export function barShapes(bar, obstacles, picked, right) {
   return shapes;
 }
 
-function place(bar, obstacles, right) {
-  for (const text of bar.text) if (text && widthOf(text) + 14 <= bar.width) return { text, x: bar.x + 7, isInside: true };
+function place(bar, obstacles, left, right) {
+  const start = Math.max(bar.x, left); // what has begun out of sight is named where it comes into it
+  const room = Math.min(bar.x + bar.width, right) - start;
+  for (const text of bar.text) if (text && widthOf(text) + 14 <= room) return { text, x: start + 7, isInside: true };
   const text = bar.text.find(Boolean);
   if (!text || bar.rest > 0) return null;
   const end = bar.x + bar.width;

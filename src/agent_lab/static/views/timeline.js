@@ -1,7 +1,7 @@
 // The timeline: one row for each place a message can be, time to the right.
 
 import { h, keyed, mark, s, say, show } from "../h.js";
-import { duration, span } from "../format.js";
+import { count, duration, span } from "../format.js";
 import { entryAt, runningTurn } from "../store.js";
 import { axisTicks, createScale, windowOf } from "../timescale.js";
 import { layout } from "../track.js";
@@ -141,7 +141,7 @@ export function createTimeline(root, actions) {
     paint(layers[0], [...rowShapes(rows, left, right), ...axisShapes(axis(state, scale, ui.scope, turn, left, right), rows)]);
     paint(layers[1], shapes.arrows.flatMap((arrow) => arrowShape(arrow, picked)));
     const obstacles = [...shapes.bars, ...shapes.marks.filter((m) => m.shape === "block")];
-    paint(layers[2], shapes.bars.flatMap((bar) => barShapes(bar, obstacles, picked, right)));
+    paint(layers[2], shapes.bars.flatMap((bar) => barShapes(bar, obstacles, picked, left, right)));
     paint(layers[3], [...shapes.marks.map((m) => markShape(m, picked)), ...pointFor(chosen, scale, rows, left, right)]);
     paint(layers[4], isNowShown ? nowShapes(scale.x(now), rows) : []);
     paint(names, namesOf(rows, state));
@@ -162,7 +162,7 @@ function turnNumber(state, x) {
 function heading(state, turn, scope, now) {
   if (scope === "session") {
     const from = state.entries[0].t;
-    return `${state.turns.length} turns · ${span((runningTurn(state) ? now : state.entries.at(-1).t) - from)}, idle times folded`;
+    return `${count(state.turns.length, "turn")} · ${span((runningTurn(state) ? now : state.entries.at(-1).t) - from)}, idle times folded`;
   }
   return turn ? `turn ${turn.n} · ${duration((turn.endAt ?? now) - turn.startAt)}` : "";
 }
@@ -209,7 +209,7 @@ function namesOf(rows, state) {
 
 /** Shapes keep their nodes from picture to picture, so that a click or a hover is never lost. */
 function paint(layer, shapes) {
-  keyed(layer, shapes, (shape) => shape.key, (shape) => {
+  keyed(layer, shapes, (shape) => `${shape.tag} ${shape.key}`, (shape) => {
     const node = s(shape.tag);
     const part = { node, names: [], update };
     update(shape);

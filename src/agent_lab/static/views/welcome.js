@@ -3,7 +3,7 @@
 import { h, show } from "../h.js";
 import { clip } from "../format.js";
 
-export const DEMO = "How is the weather in Oslo, and tomorrow?";
+export const DEMO = "Plan a trip to Oslo.";
 
 export function createWelcome(actions) {
   const node = h("div", { class: "welcome" });
@@ -27,6 +27,6 @@ function about(agent, actions) {
     agent.instructions ? h("p", null, clip(agent.instructions, 300)) : null,
     agent.tools?.length ? h("ul", { class: "tools" }, agent.tools.slice(0, 12).map((t) => h("li", null, h("span", { class: "mono tool" }, t.name), " ", h("span", { class: "dim" }, clip(t.description, 90))))) : null,
     h("button", { type: "button", class: "primary", onclick: () => actions.send(DEMO, "steer") }, "▶ Start the demo"),
-    h("p", { class: "dim" }, `It asks “${DEMO}” Or write your own message below.`),
+    h("p", { class: "dim" }, `It says “${DEMO}” Or write your own message below.`),
   ];
 }

@@ -112,6 +112,10 @@ class SeededOutside:
         """Always the same."""
         return self.WALL_TIME
 
+    def clock(self, loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
+        """The loop's own, which a simulated loop moves by hand."""
+        return loop.time
+
     def new_id(self, prefix: str) -> str:
         """The prefix, the seed, and how many of this prefix there were."""
         return f"{prefix}_{self._seed}_{next(self._counts.setdefault(prefix, count(1)))}"

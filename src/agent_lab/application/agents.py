@@ -178,7 +178,7 @@ class Agents:
     def _refuse(self, served: ServedSession, message: ChatMessage) -> Sent:
         session, key = served.runtime.session, message.message_id or ""
         text = REFUSALS["id_reused"].format(id=key, depth=0)
-        refusal = Rejected(**session.where(), message_id=key, code="id_reused", message=text)
+        refusal = Rejected(**session.at(), message_id=key, code="id_reused", message=text)
         return Sent(served, key, session.note(refusal))
 
     def _with(self, agent: Agent, served: ServedSession) -> ServedSession:

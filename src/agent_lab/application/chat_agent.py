@@ -1,6 +1,6 @@
 """ChatAgent: asks the conversation what is due, does it, asks again. It decides nothing."""
 
-from asyncio import CancelledError, current_task
+from asyncio import CancelledError, current_task, sleep
 from collections.abc import AsyncIterator, Callable
 from typing import assert_never
 
@@ -8,7 +8,7 @@ from agent_lab.application.gate import Hop
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.session import Session
 from agent_lab.domain.actions import AwaitInput, AwaitReplies, CallModel, EndTurn, RunTools
-from agent_lab.domain.errors import ModelError
+from agent_lab.domain.errors import ModelError, QueueClosed
 from agent_lab.domain.messages import EVENT_TYPES, ModelEvent, ModelRequest, TextDelta
 from agent_lab.domain.payloads import ModelRequested, Text, ToolCalled
 
@@ -53,6 +53,8 @@ class ChatAgent:
         session, conversation = self._session, self._conversation
         queue, receive, decide = session.queues.input, conversation.receive, session.decide
         while self._nudge is nudge:
+            if nudge.pending:  # given by what this task itself did: be thrown out here
+                await sleep(0)
             if session.outbox:
                 await self._flush()
             if queue.qsize():
@@ -136,26 +138,17 @@ class ChatAgent:
 
     async def _listen(self, request: ModelRequest) -> None:
         session, conversation, call = self._session, self._conversation, request.call
-        stream = session.model.stream(request)
         try:
-            while True:
-                try:
-                    event = await anext(stream)
-                except StopAsyncIteration:
-                    break
-                except BaseException as error:
-                    raise self._fault(error) from error
-                if type(event) not in EVENT_TYPES:
-                    raise _unexpected(TypeError(f"the model yielded a {type(event).__name__}"))
-                if not conversation.hear(call, event):
-                    break
-                if type(event) is TextDelta:
-                    self._say(event.text)
-                    if session.outbox:
-                        await self._flush()
-        except BaseException:
-            await _close(stream)
-            raise
+            stream = session.model.stream(request)
+            if isinstance(stream, AsyncIterator):
+                await self._hear_all(call, stream)
+            else:
+                self._hear(call, await stream)
+        except BaseException as error:
+            fault = self._fault(error)
+            if fault is error:
+                raise
+            raise fault from error
         if self._text:
             self._flush_text()
         decided = conversation.answered(call)
@@ -169,9 +162,29 @@ class ChatAgent:
         self._failures = 0
         session.decide(decided)
 
+    async def _hear_all(self, call: int, stream: AsyncIterator[ModelEvent]) -> None:
+        """Take the stream's events until it ends, or the call is over."""
+        session = self._session
+        try:
+            async for event in stream:
+                if not self._hear(call, event):
+                    return await _close(stream)
+                if type(event) is TextDelta:
+                    self._say(event.text)
+                    if session.outbox:
+                        await self._flush()
+        except BaseException:
+            await _close(stream)
+            raise
+
+    def _hear(self, call: int, event: ModelEvent) -> bool:
+        if type(event) not in EVENT_TYPES:
+            raise _unexpected(TypeError(f"the model gave a {type(event).__name__}"))
+        return self._conversation.hear(call, event)
+
     def _fault(self, error: BaseException) -> BaseException:
         """What the model raised as a ModelError; a cancellation that is ours stays what it is."""
-        if isinstance(error, ModelError | GeneratorExit):
+        if isinstance(error, ModelError | GeneratorExit | QueueClosed):
             return error
         if isinstance(error, CancelledError) and self._nudge is not None:
             if self._nudge.is_cancelled:

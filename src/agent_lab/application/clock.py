@@ -14,10 +14,12 @@ class SessionClock:
     operations and no timer.
     """
 
-    __slots__ = ("_alarms", "_handle", "_loop", "_paused_at", "_rings_at", "_shift")
+    __slots__ = ("_alarms", "_handle", "_loop", "_paused_at", "_rings_at", "_shift", "_time")
 
-    def __init__(self, loop: AbstractEventLoop) -> None:
+    def __init__(self, loop: AbstractEventLoop, time: Callable[[], float]) -> None:
+        """`time` is the loop's clock."""
         self._loop = loop
+        self._time = time
         self._shift = 0.0
         self._paused_at: float | None = None
         self._alarms: dict[Hashable, tuple[float, Alarm]] = {}
@@ -26,7 +28,7 @@ class SessionClock:
 
     def now(self) -> float:
         """Seconds; stands still while the session is paused."""
-        at = self._loop.time() if self._paused_at is None else self._paused_at
+        at = self._time() if self._paused_at is None else self._paused_at
         return at - self._shift
 
     def set(self, key: Hashable, delay: float, alarm: Alarm) -> None:
@@ -52,13 +54,13 @@ class SessionClock:
     def pause(self) -> None:
         """Stand still. Pausing twice is pausing once."""
         if self._paused_at is None:
-            self._paused_at = self._loop.time()
+            self._paused_at = self._time()
             self._disarm()
 
     def resume(self) -> None:
         """Go on; the time between is in no limit."""
         if self._paused_at is not None:
-            self._shift += self._loop.time() - self._paused_at
+            self._shift += self._time() - self._paused_at
             self._paused_at = None
             self._arm_next()
 

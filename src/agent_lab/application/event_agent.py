@@ -37,7 +37,7 @@ class EventAgent:
         self._session = session
         self._conversation = session.conversation
         self._busy: dict[str, Runner] = {}
-        self._runners = 0
+        self._runners: set[Runner] = set()
         self._idle = 0
         self.spawn: Callable[[], object] = lambda: None
         session.call_closed = self._closed
@@ -47,51 +47,39 @@ class EventAgent:
         task = current_task()
         assert task is not None
         runner = Runner(Nudge(task, self._session.is_stopping))
-        self._runners += 1
+        self._runners.add(runner)
         self._idle += 1
+        events = self._session.queues.events
         try:
             while not runner.abandoned:
                 try:
-                    await self._serve(runner)
+                    await self._serve(runner, await events.get())
                 except CancelledError:
                     if not runner.nudge.absorb():
                         raise
         finally:
-            self._left(runner)
+            if not runner.abandoned:
+                self._runners.remove(runner)
+                self._idle -= 1
 
-    async def _serve(self, runner: Runner) -> None:
-        call = await self._session.queues.events.get()
-        self._take(runner, call)
+    async def _serve(self, runner: Runner, call: ToolCalled) -> None:
+        self._idle -= 1
+        if not self._idle and len(self._runners) < self._session.limits.parallel_tools:
+            self.spawn()
+        runner.call, runner.started = call, False
+        self._busy[call.call_id] = runner
         try:
             await self._run(runner, call)
         except Exception:
             self._recover(runner, call)
             raise
         finally:
-            if runner.call is call:
-                self._give_back(runner, call)
-
-    # -- who is busy -----------------------------------------------------------------------------
-
-    def _take(self, runner: Runner, call: ToolCalled) -> None:
-        runner.call, runner.started = call, False
-        self._busy[call.call_id] = runner
-        self._idle -= 1
-        if not self._idle and self._runners < self._session.limits.parallel_tools:
-            self.spawn()
-
-    def _give_back(self, runner: Runner, call: ToolCalled) -> None:
-        if self._busy.get(call.call_id) is runner:
-            del self._busy[call.call_id]
-        self._session.clock.clear(runner)
-        runner.call = None
-        self._idle += 1
-
-    def _left(self, runner: Runner) -> None:
-        """The runner's task ends. One that was abandoned is out of the books already."""
-        if not runner.abandoned:
-            self._runners -= 1
-            self._idle -= 1
+            if runner.call is call:  # else it was abandoned, and is out of the books
+                self._session.clock.clear(runner)
+                runner.call = None
+                self._idle += 1
+            if self._busy.get(call.call_id) is runner:
+                del self._busy[call.call_id]
 
     # -- one call --------------------------------------------------------------------------------
 
@@ -99,20 +87,48 @@ class EventAgent:
         session, calls = self._session, self._conversation.calls
         if not calls.is_open(call.round, call.call_id):
             return
-        tool, held = session.agent.tools[call.name], call
+        tool, passed = session.agent.tools[call.name], call
         if session.gate.hold is not None:
-            passed = await self._pass_gate(tool, call)
-            if passed is None:
+            held = await self._pass_gate(tool, call)
+            if held is None:
                 return
-            held = passed
-        outcome = await self._let_loose(runner, tool, held)
+            passed = held
+        timeout = session.limits.tool_timeout if tool.timeout is None else tool.timeout
+        session.journal.append(
+            ToolStarted(
+                turn=call.turn,
+                step=call.step,
+                call_id=call.call_id,
+                name=call.name,
+                timeout=timeout,
+            )
+        )
+        runner.started = True
+        session.clock.set(runner, timeout, lambda: self._timed_out(call, timeout))
+        limit = session.limits.tool_output
+        if tool.is_async:
+            outcome = await run_async(tool, passed.arguments, runner.nudge, limit=limit)
+        else:
+            outcome = await self._run_in_thread(tool, passed, limit)
         session.clock.clear(runner)
-        reply = _reply(call, outcome)
+        await self._put_reply(runner, _reply(call, outcome))
+
+    async def _run_in_thread(self, tool: Tool, call: ToolCalled, limit: int) -> Outcome:
+        return await run_in_thread(
+            tool,
+            call.arguments,
+            limit=limit,
+            left=self._thread_left,
+            late=lambda outcome: self._thread_ended(call, outcome),
+        )
+
+    async def _put_reply(self, runner: Runner, reply: ChatMessage) -> None:
+        queue = self._session.queues.input
         try:
-            await session.queues.input.put(reply)
+            await queue.put(reply)
         except CancelledError:
-            if runner.nudge.pending:  # the call was closed while the reply stood at the gate
-                session.queues.input.put_nowait(reply)
+            if runner.nudge.pending and not queue.is_closed:
+                queue.put_nowait(reply)  # the call was closed while its reply stood at the gate
             raise
 
     async def _pass_gate(self, tool: Tool, call: ToolCalled) -> ToolCalled | None:
@@ -134,31 +150,6 @@ class EventAgent:
         assert isinstance(verdict.item, ToolCalled)
         return verdict.item
 
-    async def _let_loose(self, runner: Runner, tool: Tool, call: ToolCalled) -> Outcome:
-        session = self._session
-        timeout = session.limits.tool_timeout if tool.timeout is None else tool.timeout
-        session.note(
-            ToolStarted(
-                turn=call.turn,
-                step=call.step,
-                call_id=call.call_id,
-                name=call.name,
-                timeout=timeout,
-            )
-        )
-        runner.started = True
-        session.clock.set(runner, timeout, lambda: self._timed_out(call, timeout))
-        limit = session.limits.tool_output
-        if tool.is_async:
-            return await run_async(tool, call.arguments, runner.nudge, limit=limit)
-        return await run_in_thread(
-            tool,
-            call.arguments,
-            limit=limit,
-            left=self._thread_left,
-            late=lambda outcome: self._thread_ended(call, outcome),
-        )
-
     # -- calls that end otherwise ----------------------------------------------------------------
 
     def _timed_out(self, call: ToolCalled, timeout: float) -> None:
@@ -166,20 +157,23 @@ class EventAgent:
         self._session.control(closed)
 
     def _closed(self, call_id: str) -> None:
-        """The call has its reply; if a runner is still at it, throw it out."""
-        runner = self._busy.pop(call_id, None)
-        if runner is not None and runner.call is not None and runner.call.call_id == call_id:
-            runner.nudge()
-            self._session.clock.set(
-                runner, self._session.limits.grace, lambda: self._abandon(runner)
-            )
+        """The call has its reply: whoever is still at it is thrown out."""
+        busy = self._busy.pop(call_id, None)
+        if busy is not None:
+            grace = self._session.limits.grace
+            busy.nudge()
+            self._session.clock.set(busy, grace, lambda: self._abandon(busy))
+        if self._session.gate.hold is not None:
+            for runner in self._runners:  # one of them may stand at the gate with this call
+                if runner.call is None:
+                    runner.nudge()
 
     def _abandon(self, runner: Runner) -> None:
         """The tool ignores its cancellation: leave it, count it, and go on with another runner."""
         runner.abandoned = True
         runner.call = None
+        self._runners.remove(runner)
         self._session.abandoned.tasks += 1
-        self._runners -= 1
         if not self._idle:
             self.spawn()
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from agent_lab.application.journal import item_id
 from agent_lab.domain.errors import HopRefused, UnknownHop
 from agent_lab.domain.inbox import At
 from agent_lab.domain.messages import ChatMessage
@@ -78,7 +79,7 @@ class Held(Protocol):
         """Write an entry and give its seq."""
         ...
 
-    def where(self) -> At:
+    def at(self) -> At:
         """`turn` and `step` now."""
         ...
 
@@ -148,8 +149,9 @@ class HandGate:
     def open(self) -> None:
         """Hold nothing any more and release everything."""
         self._patterns = ()
-        for number in list(self._parked):
-            self.release(number)
+        for parked in self.parked:
+            if not parked.verdict.done():
+                self._answer(parked, "released")
 
     async def arrival(self, pattern: str = "*") -> Parked:
         """Wait until a hop that matches is parked, and give the oldest one."""
@@ -175,7 +177,7 @@ class HandGate:
             before = item.arguments if isinstance(item, ToolCalled) else (item.content or "")  # type: ignore[union-attr]  # edited() refused None
             session.note(
                 Edited(
-                    **session.where(),
+                    **session.at(),
                     hop=number,
                     item=parked.hop.item_id,
                     before=before,
@@ -193,7 +195,7 @@ class HandGate:
             raise HopRefused("a model call cannot be dropped; cancel the turn instead")
         session.note(
             Dropped(
-                **session.where(),
+                **session.at(),
                 hop=number,
                 item=parked.hop.item_id,
                 why="dropped at the gate",
@@ -215,7 +217,7 @@ class HandGate:
         if not any(hop.matches(pattern) for pattern in self._patterns):
             return Pass(hop.item)
         session = self._bound()
-        paused = Paused(**session.where(), hop=hop.kind, queue=hop.queue, item=hop.item_id)
+        paused = Paused(**session.at(), hop=hop.kind, queue=hop.queue, item=hop.item_id)
         number = session.note(paused)
         parked = self._parked[number] = Parked(number, hop, get_running_loop().create_future())
         session.stand_still(True)
@@ -225,7 +227,7 @@ class HandGate:
         finally:
             del self._parked[number]
             if parked.why != "dropped":
-                session.note(Resumed(**session.where(), hop=number, why=parked.why))
+                session.note(Resumed(**session.at(), hop=number, why=parked.why))
             session.stand_still(bool(self._parked))
 
     def _tell_arrival(self) -> None:
@@ -249,18 +251,13 @@ class HandGate:
         return self._session
 
 
-def item_id(item: ChatMessage | ToolCalled) -> str:
-    """The id by which entries name what crosses."""
-    if type(item) is ToolCalled:
-        return item.call_id
-    return (item.message_id if item.role == "user" else item.tool_call_id) or ""
-
-
 def edited(item: Item, change: str | dict[str, Any]) -> Item:
     """The item with other content or arguments; anything else is refused."""
     match item, change:
         case ToolCalled(), dict():
             return msgspec.structs.replace(item, arguments=change)
+        case ChatMessage(role="user"), str() if not change.strip():
+            raise HopRefused("a user message cannot be made blank; drop it instead")
         case ChatMessage(), str():
             return msgspec.structs.replace(item, content=change)
         case _:

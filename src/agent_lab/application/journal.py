@@ -5,12 +5,23 @@ it, and then once. Appending never waits, so a slow reader costs the agent nothi
 has let go of is told to the reader as a `Gap`.
 """
 
-from asyncio import AbstractEventLoop, Future
+from asyncio import Future, get_running_loop
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from agent_lab.domain.payloads import Accepted, AnyPayload, Assistant, LateReply, Text, ToolReplied
+from agent_lab.domain.messages import ChatMessage
+from agent_lab.domain.payloads import (
+    Accepted,
+    AnyPayload,
+    Assistant,
+    LateReply,
+    QueueOp,
+    Text,
+    ToolCalled,
+    ToolReplied,
+)
 
 _OVERHEAD = 400
 """Rough bytes of an entry without its text."""
@@ -37,57 +48,98 @@ class Gap(msgspec.Struct, frozen=True):
     last: int
 
 
-class Journal:
-    """Entries of one session, the newest `entries` or `size` bytes of them."""
+class HandOff(NamedTuple):
+    """A put or a take as it is first written down; it becomes an entry when it is read."""
 
-    def __init__(self, loop: AbstractEventLoop, *, entries: int, size: int) -> None:
-        self._loop = loop
-        self._now = loop.time
-        self._entries: list[Entry] = []
+    at: float
+    queue: Literal["input", "events"]
+    op: Literal["put", "take"]
+    item: ChatMessage | ToolCalled
+    depth: int
+    where: tuple[int | None, int | None]
+
+
+_Line = Entry | HandOff | tuple[float, AnyPayload]
+
+
+class Journal:
+    """Entries of one session, the newest `entries` or `size` bytes of them.
+
+    Writing appends a line; the entry is made of it when somebody reads, which most lines of most
+    sessions never see.
+    """
+
+    def __init__(self, now: Callable[[], float], *, entries: int, size: int) -> None:
+        """`now` is the loop's clock."""
+        self._now = now
+        self._lines: list[_Line] = []
         self._first = 1
         self._max_entries = entries
         self._max_size = size
         self._size = 0
         self._weighed = 0
-        self._next_trim = _CHECK
         self._waiters: list[Future[None]] = []
         self._ended: Callable[[], BaseException | None] | None = None
 
     @property
     def last_seq(self) -> int:
         """Number of the newest entry; 0 when there is none."""
-        return self._first + len(self._entries) - 1
+        return self._first + len(self._lines) - 1
 
     def append(self, payload: AnyPayload) -> int:
         """Write an entry now and give its number; never waits."""
-        entries = self._entries
-        seq = self._first + len(entries)
-        entries.append(Entry(seq, self._now(), payload))
-        if self._waiters:
-            self._wake()
-        if seq >= self._next_trim:
-            self._trim()
-        return seq
+        self.extend((payload,))
+        return self._first + len(self._lines) - 1
 
     def extend(self, payloads: Sequence[AnyPayload]) -> None:
         """Write entries for what was decided at one moment; never waits."""
-        entries, at = self._entries, self._now()
-        seq = self._first + len(entries)
+        lines, at = self._lines, self._now()
         for payload in payloads:
-            entries.append(Entry(seq, at, payload))
-            seq += 1
+            lines.append((at, payload))
         if self._waiters:
             self._wake()
-        if seq > self._next_trim:
+        if len(lines) - self._weighed >= _CHECK:
             self._trim()
+
+    def hand_off(
+        self,
+        queue: Literal["input", "events"],
+        op: Literal["put", "take"],
+        item: ChatMessage | ToolCalled,
+        depth: int,
+        where: tuple[int | None, int | None],
+    ) -> None:
+        """Write down a put or a take."""
+        self._lines.append(HandOff(self._now(), queue, op, item, depth, where))
+        if self._waiters:
+            self._wake()
 
     def read(self, after: int = 0, limit: int | None = None) -> tuple[Gap | None, Sequence[Entry]]:
         """Kept entries after `after`, at most `limit`, and what is missing before them."""
         start = max(after + 1 - self._first, 0)
-        stop = None if limit is None else start + limit
+        stop = len(self._lines) if limit is None else min(start + limit, len(self._lines))
         missing = self._first > after + 1
         gap = Gap(after + 1, self._first - 1) if missing else None
-        return gap, self._entries[start:stop]
+        return gap, [self._entry(index) for index in range(start, stop)]
+
+    def _entry(self, index: int) -> Entry:
+        line = self._lines[index]
+        if isinstance(line, Entry):
+            return line
+        if isinstance(line, HandOff):
+            turn, step = line.where
+            payload: AnyPayload = QueueOp(
+                turn=turn,
+                step=step,
+                queue=line.queue,
+                op=line.op,
+                item=item_id(line.item),
+                depth=line.depth,
+            )
+        else:
+            payload = line[1]
+        made = self._lines[index] = Entry(self._first + index, line[0], payload)
+        return made
 
     async def follow(self, after: int = 0) -> AsyncIterator[Sequence[Entry] | Gap]:
         """Entries after `after` in batches, as they come, until the session closes.
@@ -109,7 +161,9 @@ class Journal:
                     raise error
                 return
             else:
-                waiter = self._loop.create_future()  # one each: a reader's cancel is its own
+                waiter = (
+                    get_running_loop().create_future()
+                )  # one each: a reader's cancel is its own
                 self._waiters.append(waiter)
                 try:
                     await waiter
@@ -133,28 +187,35 @@ class Journal:
                 waiter.set_result(None)
 
     def _trim(self) -> None:
-        entries = self._entries
-        self._size += _weight(entries[self._weighed :])
-        drop = max(len(entries) - self._max_entries, 0)
-        self._size -= _weight(entries[:drop])
-        while self._size > self._max_size and drop < len(entries) - 1:
-            self._size -= _weight(entries[drop : drop + 1])
+        lines = self._lines
+        self._size += _weight(lines[self._weighed :])
+        drop = max(len(lines) - self._max_entries, 0)
+        self._size -= _weight(lines[:drop])
+        while self._size > self._max_size and drop < len(lines) - 1:
+            self._size -= _weight(lines[drop : drop + 1])
             drop += 1
         if drop:
-            del entries[:drop]
+            del lines[:drop]
             self._first += drop
-        self._weighed = len(entries)
-        self._next_trim = self.last_seq + _CHECK
+        self._weighed = len(lines)
 
 
-def _weight(entries: Sequence[Entry]) -> int:
-    """Rough bytes of these entries: their long texts, and the same for everything else."""
-    size = _OVERHEAD * len(entries)
-    for entry in entries:
-        payload = entry.payload
-        if type(payload) in _LONG:
-            size += len(payload.text if type(payload) is Text else payload.content or "")  # type: ignore[union-attr]  # _LONG
+def item_id(item: ChatMessage | ToolCalled) -> str:
+    """The id by which entries name what crosses a queue."""
+    if isinstance(item, ToolCalled):
+        return item.call_id
+    return (item.message_id if item.role == "user" else item.tool_call_id) or ""
+
+
+def _weight(lines: Sequence[_Line]) -> int:
+    """Rough bytes of these lines: their long texts, and the same for everything else."""
+    size = _OVERHEAD * len(lines)
+    for line in lines:
+        match line.payload if isinstance(line, Entry) else line[1]:
+            case ToolReplied(content=str(text)) | LateReply(content=str(text)):
+                size += len(text)
+            case Assistant(content=str(text)) | Accepted(content=str(text)) | Text(text=text):
+                size += len(text)
+            case _:
+                pass
     return size
-
-
-_LONG = {ToolReplied, LateReply, Assistant, Accepted, Text}

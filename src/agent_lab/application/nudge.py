@@ -11,23 +11,19 @@ class Nudge:
     An outside cancellation that comes at the same time wins: it is never swallowed.
     """
 
-    __slots__ = ("_count", "_stopping", "_task")
+    __slots__ = ("_stopping", "_task", "pending")
 
     def __init__(self, task: "Task[Any]", stopping: Callable[[], bool]) -> None:
         """`stopping` says whether the session itself is being stopped."""
         self._task = task
-        self._count = 0
+        self.pending = 0
+        """Nudges given that the task has not absorbed."""
         self._stopping = stopping
 
     def __call__(self) -> None:
         """Throw the task out of its await."""
-        self._count += 1
+        self.pending += 1
         self._task.cancel()
-
-    @property
-    def pending(self) -> bool:
-        """Whether a nudge was given that the task has not absorbed."""
-        return self._count > 0
 
     @property
     def is_current(self) -> bool:
@@ -43,11 +39,11 @@ class Nudge:
 
         If it is neither, foreign code in this task raised it, or cancelled the task it runs in.
         """
-        return self._count > 0 or self._stopping()
+        return self.pending > 0 or self._stopping()
 
     def absorb(self) -> bool:
         """Called where CancelledError was caught: True if it was only ours, and is dealt with."""
-        own, self._count = self._count, 0
+        own, self.pending = self.pending, 0
         for _ in range(own):
             self._task.uncancel()
         return own > 0 and not self._task.cancelling()

@@ -1,17 +1,19 @@
 """What the application needs from outside; each port has two implementations at least."""
 
-from collections.abc import AsyncIterator
+from asyncio import AbstractEventLoop
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol, runtime_checkable
 
-from agent_lab.domain.messages import ModelEvent, ModelRequest
+from agent_lab.domain.messages import ModelEvent, ModelRequest, Reply
 
 
 @runtime_checkable
 class Model(Protocol):
     """Something that answers a history.
 
-    `stream` yields the answer as it comes: `TextDelta` and `CallDelta` pieces and one `Finish`,
-    or a whole `Reply`. A stream that ends without `Finish` or `Reply` counts as cut: its text is
+    `stream` gives the answer as it comes, an iterator of `TextDelta` and `CallDelta` pieces and
+    one `Finish`, or of a whole `Reply`; a model that does not stream gives an awaitable of the
+    `Reply` instead (`async def stream(self, request): return Reply(...)`). A stream that ends without `Finish` or `Reply` counts as cut: its text is
     void and none of its calls run. Raise `ModelError` for a fault of the provider. The task that
     iterates is cancelled when the turn is; clean up in `finally`.
     """
@@ -26,7 +28,7 @@ class Model(Protocol):
         """The wire format it speaks, such as `openai_chat`."""
         ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent] | Awaitable[Reply]:
         """Ask it; nothing happens before the first event is awaited."""
         ...
 
@@ -36,6 +38,10 @@ class Outside(Protocol):
 
     def wall_time(self) -> float:
         """Seconds since 1970, UTC; asked once a session, the loop's clock does the rest."""
+        ...
+
+    def clock(self, loop: AbstractEventLoop) -> Callable[[], float]:
+        """`loop.time`, or something cheaper that gives the same."""
         ...
 
     def new_id(self, prefix: str) -> str:

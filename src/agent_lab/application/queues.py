@@ -11,7 +11,8 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 
 import msgspec
 
-from agent_lab.application.gate import Drop, Gate, Hop, item_id
+from agent_lab.application.gate import Drop, Gate, Hop
+from agent_lab.application.journal import Journal
 from agent_lab.domain.errors import InvalidRole, QueueClosed
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.domain.payloads import AnyPayload, ToolCalled
@@ -37,9 +38,15 @@ class Desk(Protocol):
     """What the queues ask of their session."""
 
     gate: Gate
+    journal: Journal
 
-    def hand_off(self, queue: QueueName, op: Literal["put", "take"], item: str, depth: int) -> None:
-        """Write down a put or a take."""
+    @property
+    def where(self) -> tuple[int | None, int | None]:
+        """Turn and step now, None outside a turn."""
+        ...
+
+    def is_live(self, item: ChatMessage | ToolCalled) -> bool:
+        """Whether anybody still wants what lies in a queue."""
         ...
 
     def accept(self, message: ChatMessage) -> ChatMessage | None:
@@ -220,9 +227,14 @@ class WorkQueue(RuntimeQueue[I]):
         return cast("I", verdict.item)
 
     async def _held_head(self) -> I | None:
-        """Hold the head, then pop it if it is still the head. None: look again."""
+        """Hold the head, then pop it if it is still the head. None: look again.
+
+        What nobody wants any more is not held: its call was closed, its message withdrawn.
+        """
         hold, head = self._desk.gate.hold, self._queue[0]
         assert hold is not None
+        if not self._desk.is_live(head):
+            return self.get_nowait()
         self._parked = True  # the other takers wait: one head is held once
         try:
             verdict = await hold(Hop("take", self._name, head))
@@ -244,12 +256,14 @@ class WorkQueue(RuntimeQueue[I]):
         self._puts += 1
         if len(queue) > self._peak:
             self._peak = len(queue)
-        self._desk.hand_off(self._name, "put", item_id(item), len(queue))
+        desk = self._desk
+        desk.journal.hand_off(self._name, "put", item, len(queue), desk.where)
 
     def _get(self) -> I:
         self._takes += 1
         item = self._queue.popleft()
-        self._desk.hand_off(self._name, "take", item_id(item), len(self._queue))
+        desk = self._desk
+        desk.journal.hand_off(self._name, "take", item, len(self._queue), desk.where)
         return item
 
 

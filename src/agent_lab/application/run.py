@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.queues import RuntimeQueue, RuntimeQueues
 from agent_lab.domain.errors import QueueClosed
-from agent_lab.domain.payloads import AnyPayload, Cancelled, Done, TurnFailed
+from agent_lab.domain.payloads import AnyPayload, End
 
 if TYPE_CHECKING:
     from agent_lab.application.runtime import Runtime
@@ -28,6 +28,7 @@ class Run(AsyncIterator[AnyPayload]):
         self._begin = begin
         self._queues: RuntimeQueues | None = None
         self._ended = False
+        self._first_turn = 0  # an older end may still lie in output, if start() was used before
         self._nudge: Nudge | None = None
 
     @property
@@ -39,6 +40,8 @@ class Run(AsyncIterator[AnyPayload]):
     def queues(self) -> RuntimeQueues:
         """The session's queues, for steering the run while it goes."""
         if self._queues is None:
+            conversation = self._runtime.session.conversation
+            self._first_turn = conversation.turn + (not conversation.in_turn)
             self._queues = self._begin()
         return self._queues
 
@@ -59,7 +62,11 @@ class Run(AsyncIterator[AnyPayload]):
         if payload is None:
             await self._end()
             raise StopAsyncIteration
-        if isinstance(payload, Done | TurnFailed | Cancelled) and not payload.pending:
+        if (
+            isinstance(payload, End)
+            and not payload.pending
+            and (payload.turn or 0) >= self._first_turn
+        ):
             await self._end()
         return payload
 

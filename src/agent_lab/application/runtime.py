@@ -207,8 +207,10 @@ class Runtime:
             self._model,
             outside=self._outside,
             gate=self._gate,
-            clock=SessionClock(loop),
-            journal=Journal(loop, entries=limits.journal_entries, size=limits.journal_bytes),
+            clock=SessionClock(loop, self._outside.clock(loop)),
+            journal=Journal(
+                self._outside.clock(loop), entries=limits.journal_entries, size=limits.journal_bytes
+            ),
             loop=loop,
             history=self._saved,
         )
@@ -321,6 +323,8 @@ class Runtime:
         session.decide(session.conversation.close())
         session.clock.stop()
         queues = session.queues
+        while queues.input.qsize():  # what lies there is said to be late, while there is a journal
+            session.decide(session.conversation.receive(queues.input.get_nowait()))
         queues.input.close()
         queues.events.close()
         queues.output.close(last=session.outbox)

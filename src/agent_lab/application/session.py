@@ -23,7 +23,6 @@ from agent_lab.domain.errors import InputFull, MessageRejected
 from agent_lab.domain.messages import ChatMessage, ReplyKind
 from agent_lab.domain.payloads import (
     AnyPayload,
-    QueueOp,
     Rejected,
     ToolCalled,
     ToolReplied,
@@ -99,8 +98,8 @@ class Session:
                     outbox.append(payload)
                 else:
                     output.push(payload)
-            if type(payload) is ToolReplied:
-                self.call_closed(payload.call_id)
+                if type(payload) is ToolReplied:
+                    self.call_closed(payload.call_id)
 
     def control(self, decided: Sequence[AnyPayload]) -> bool:
         """As decide, for anybody but ChatAgent, who is told if it changes what is due.
@@ -142,15 +141,16 @@ class Session:
 
     # -- what the queues ask ---------------------------------------------------------------------
 
-    def hand_off(
-        self, queue: Literal["input", "events"], op: Literal["put", "take"], item: str, depth: int
-    ) -> None:
-        """Write down a put or a take."""
-        conversation = self.conversation
-        turn = conversation.turn if conversation.in_turn else None
-        step = conversation.step if conversation.in_turn else None
-        entry = QueueOp(turn=turn, step=step, queue=queue, op=op, item=item, depth=depth)
-        self.journal.append(entry)
+    @property
+    def where(self) -> tuple[int | None, int | None]:
+        """Turn and step now, None outside a turn."""
+        return self.conversation.where
+
+    def is_live(self, item: ChatMessage | ToolCalled) -> bool:
+        """Whether anybody still wants what lies in a queue; a late reply is wanted, to be said."""
+        if isinstance(item, ToolCalled):
+            return self.conversation.calls.is_open(item.round, item.call_id)
+        return item.role != "user" or (item.message_id or "") in self.conversation.inbox
 
     def accept(self, message: ChatMessage) -> ChatMessage | None:
         """Give a user message its id and place; None for a repeat; raises MessageRejected."""
@@ -187,7 +187,7 @@ class Session:
         """Write an entry and give its seq."""
         return self.journal.append(payload)
 
-    def where(self) -> At:
+    def at(self) -> At:
         """`turn` and `step` now, None outside a turn."""
         return self.conversation.at
 

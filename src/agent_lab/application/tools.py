@@ -17,7 +17,7 @@ class Tool:
     seconds; None means the session's limit.
     """
 
-    __slots__ = ("_arguments", "function", "is_async", "schema", "timeout")
+    __slots__ = ("_arguments", "_names", "function", "is_async", "schema", "timeout")
 
     def __init__(self, function: Callable[..., Any], *, timeout: float | None = None) -> None:
         """Read the function's signature; raises ToolDefinitionError for one without a schema."""
@@ -25,6 +25,7 @@ class Tool:
         self.timeout = timeout
         self.is_async = inspect.iscoroutinefunction(function)
         self._arguments = _arguments_type(function)
+        self._names = self._arguments.__struct_fields__
         self.schema = ToolSchema(
             function.__name__, inspect.getdoc(function) or "", _json_schema(self._arguments)
         )
@@ -41,7 +42,7 @@ class Tool:
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments as the hints want them; raises ValueError naming the one at fault."""
         value = msgspec.convert(arguments, self._arguments, dec_hook=_from_foreign)
-        return {name: getattr(value, name) for name in self._arguments.__struct_fields__}
+        return {name: getattr(value, name) for name in self._names}
 
 
 @overload

@@ -34,7 +34,7 @@ from agent_lab.domain.repair import repair, window_start
 
 Decided = Sequence[AnyPayload]
 
-_NOWHERE: At = {"turn": None, "step": None}
+_NOWHERE = (None, None)
 _CALL_MODEL, _END_TURN, _AWAIT_INPUT = CallModel(), EndTurn(), AwaitInput()
 
 
@@ -62,6 +62,7 @@ class Conversation:
         "start",
         "step",
         "turn",
+        "where",
     )
 
     def __init__(
@@ -73,6 +74,7 @@ class Conversation:
         self.start = self.turn = self.step = self.call = self.answers = 0
         self.in_turn = self.calling = self._answered = False
         self._finish = "stop"
+        self.where: tuple[int | None, int | None] = _NOWHERE
         self.calls = Calls(self.history, tools)
         self._assembly: Assembly | None = None
         self._reply: Reply | None = None
@@ -95,7 +97,8 @@ class Conversation:
     @property
     def at(self) -> At:
         """`turn` and `step` now, None outside a turn."""
-        return {"turn": self.turn, "step": self.step} if self.in_turn else _NOWHERE
+        turn, step = self.where
+        return {"turn": turn, "step": step}
 
     def snapshot(self) -> list[ChatMessage]:
         """The history and the replies an open round already has: what to save."""
@@ -156,6 +159,7 @@ class Conversation:
                 "raise Limits.steps, or look why the model keeps calling tools",
             )
         self.step += 1
+        self.where = (self.turn, self.step)
         self.call += 1
         self.calling, self._answered = True, False
         history = self.history
@@ -229,7 +233,7 @@ class Conversation:
     def end_turn(self) -> Decided:
         """The turn is done."""
         done = Done(turn=self.turn, step=self.step, reason=self._finish, pending=len(self.inbox))
-        self.in_turn = False
+        self.in_turn, self.where = False, _NOWHERE
         return (done,)
 
     def failed(self, call: int, code: str, message: str, hint: str) -> Decided:
@@ -276,6 +280,7 @@ class Conversation:
             Cancelled(turn=self.turn, step=self.step, reason=reason, pending=pending, by=by)
         )
         self.in_turn = self.calling = False
+        self.where = _NOWHERE
         return decided
 
     def _fail(self, code: str, message: str, hint: str) -> Decided:
@@ -289,6 +294,7 @@ class Conversation:
         )
         closed = self.calls.close_all("lost")
         self.in_turn = self.calling = False
+        self.where = _NOWHERE
         self._assembly = self._reply = None
         return [*closed, failed]
 

@@ -158,12 +158,10 @@ def _with_arguments(said: ToolCall, call_id: str) -> tuple[ToolCall, str | None]
     raw = said.raw
     if raw is None:
         return (said if said.id == call_id else _renamed(said, call_id)), None
-    if raw.strip() in ("", "null"):
-        return ToolCall(call_id, said.name), None
     try:
         return ToolCall(call_id, said.name, _decode(raw), raw), None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return ToolCall(call_id, said.name), raw
+        return ToolCall(call_id, said.name), raw if raw.strip() not in ("", "null") else None
 
 
 def _renamed(call: ToolCall, call_id: str) -> ToolCall:

@@ -1,7 +1,8 @@
 """Journal entries as JSON lines: each encoded once, when the first reader asks.
 
 A `model_request` is rendered then too. The history only grows, so each message is written once and
-a body is those pieces joined; what is too long for a frame is cut to its last messages and says so.
+a body is a piece of what was written; what is too long for a frame is cut to its last messages, and
+`omitted` says how many are not shown.
 """
 
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ import msgspec
 from agent_lab.application.journal import Entry
 from agent_lab.domain.dialects import body_with
 from agent_lab.domain.dialects.openai_chat import Writer
-from agent_lab.domain.messages import ChatMessage, ModelRequest
+from agent_lab.domain.messages import ModelRequest
 from agent_lab.domain.payloads import ModelRequested
 
 BODY_LIMIT = 256 << 10
@@ -29,73 +30,81 @@ class Encoder:
     """
 
     def __init__(self, session_id: str, offset: float) -> None:
-        self._session = _encode(session_id).decode()
+        self._session = f',"session_id":{_text(session_id)},"at":"'
         self._offset = offset
         self._writer = Writer()
-        self._pieces: list[bytes] = []
-        self._sizes: list[int] = [0]
+        self._written = bytearray()  # every message so far, each with a comma behind it
+        self._ends = [0]  # where message n begins in it
         self._last: tuple[int, str] = (0, "")
-        self._second = (-1, "")
+        self._moment: tuple[float, str] = (-1.0, "")
+        self._second: tuple[int, str] = (-1, "")
 
     def encode(self, entry: Entry) -> str:
         """The entry as one JSON object: `seq`, `session_id`, `at`, then its payload."""
         if entry.encoded is not None:
             return entry.encoded
-        if isinstance(entry.payload, ModelRequested):
-            return self._request(entry, entry.payload)
-        payload = _encode(entry.payload).decode()
-        entry.encoded = text = f"{self._head(entry)},{payload[1:]}"
+        payload = entry.payload
+        if type(payload) is ModelRequested:
+            return self._request(entry, payload)
+        said = _encode(payload).decode()
+        entry.encoded = text = f'{{"seq":{entry.seq}{self._at(entry.at)},{said[1:]}'
         return text
 
-    def whole_body(self, request: ModelRequest) -> bytes:
+    def whole_body(self, request: ModelRequest) -> str:
         """The whole request body of a `model_request`, however long."""
         return self._body(request, request.start)
 
-    def _head(self, entry: Entry) -> str:
-        wall = entry.at + self._offset
+    def _at(self, at: float) -> str:
+        """Session and time; what was decided at one moment shares it."""
+        if self._moment[0] != at:
+            self._moment = (at, f'{self._session}{self._time(at + self._offset)}"')
+        return self._moment[1]
+
+    def _time(self, wall: float) -> str:
         second = int(wall)
         if self._second[0] != second:
             said = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
             self._second = (second, said)
-        milliseconds = int((wall - second) * 1000)
-        at = f"{self._second[1]}.{milliseconds:03d}Z"
-        return f'{{"seq":{entry.seq},"session_id":{self._session},"at":"{at}"'
+        return f"{self._second[1]}.{int((wall - second) * 1000):03d}Z"
 
     def _request(self, entry: Entry, payload: ModelRequested) -> str:
         """Not kept with the entry, which would cost the square of the history; the newest is."""
         if self._last[0] == entry.seq:
             return self._last[1]
         request = payload.request
-        self._write(request.messages, request.stop)
+        self._write(request)
         start, omitted = request.start, 0
-        if self._sizes[request.stop] - self._sizes[start] > BODY_LIMIT:
+        if self._ends[request.stop] - self._ends[start] > BODY_LIMIT:
             start = max(start, request.stop - SHOWN)
             omitted = start - request.start
-        body = self._body(request, start)
-        cut = f',"omitted":{omitted}' if omitted else ""
         text = (
-            f'{self._head(entry)},"type":"model_request","turn":{payload.turn},"step":{payload.step},'
-            f'"dialect":{_text(request.dialect)},"model":{_text(request.model)}{cut},'
-            f'"body":{body.decode()}}}'
+            f'{{"seq":{entry.seq}{self._at(entry.at)},"type":"model_request",'
+            f'"turn":{payload.turn},"step":{payload.step},'
+            f'"dialect":{_text(request.dialect)},"model":{_text(request.model)},'
+            f'"omitted":{omitted},"body":{self._body(request, start)}}}'
         )
         self._last = (entry.seq, text)
         return text
 
-    def _body(self, request: ModelRequest, start: int) -> bytes:
-        self._write(request.messages, request.stop)
+    def _body(self, request: ModelRequest, start: int) -> str:
+        self._write(request)
         around = body_with(request, [])
-        system = [_encode(message) for message in around.pop("messages")]
-        messages = b",".join(system + self._pieces[start : request.stop])
-        return _encode(around)[:-1] + b',"messages":[' + messages + b"]}"
+        first = around.pop("messages")
+        before = _text(around)[:-1]
+        system = _text(first[0]) if first else ""
+        begin, end = self._ends[start], self._ends[request.stop]
+        messages = str(memoryview(self._written)[begin : max(begin, end - 1)], "utf-8")
+        comma = "," if system and messages else ""
+        return f'{before},"messages":[{system}{comma}{messages}]}}'
 
-    def _write(self, history: list[ChatMessage], stop: int) -> None:
+    def _write(self, request: ModelRequest) -> None:
         """Write the messages that are new."""
-        pieces, sizes = self._pieces, self._sizes
-        for message in history[len(pieces) : stop]:
-            piece = _encode(self._writer.write(message))
-            pieces.append(piece)
-            sizes.append(sizes[-1] + len(piece) + 1)
+        written, ends = self._written, self._ends
+        for message in request.messages[len(ends) - 1 : request.stop]:
+            written += _encode(self._writer.write(message))
+            written += b","
+            ends.append(len(written))
 
 
-def _text(said: str) -> str:
+def _text(said: object) -> str:
     return _encode(said).decode()

@@ -7,12 +7,17 @@ both refused repeats ("Duplicate value for 'tool_call_id'", agno-agi/agno#5116).
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agent_lab.domain.messages import ChatMessage, ToolCall, ToolSchema
 
 WireMessage = dict[str, Any]
+
+_ID_LENGTH = 40  # "Expected a string with maximum length 40", vercel/ai#8132
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}").fullmatch
+_BAD_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Writer:
@@ -47,17 +52,21 @@ class Writer:
                 {
                     "id": self._renamed[call.id],
                     "type": "function",
-                    "function": {"name": call.name, "arguments": arguments_text(call)},
+                    "function": {
+                        "name": wire_name(call.name),
+                        "arguments": arguments_text(call),
+                    },
                 }
                 for call in message.tool_calls
             ]
         return wire
 
     def _fresh(self, call_id: str) -> str:
-        name, count = call_id, 1
+        stem = name = call_id if len(call_id) <= _ID_LENGTH else call_id[: _ID_LENGTH - 4]
+        count = 1
         while name in self._used:
             count += 1
-            name = f"{call_id}-{count}"
+            name = f"{stem}-{count}"
         self._used.add(name)
         return name
 
@@ -81,6 +90,16 @@ def render_tools(tools: Sequence[ToolSchema]) -> list[WireMessage]:
         }
         for tool in tools
     ]
+
+
+def wire_name(name: str) -> str:
+    """A call's name as OpenAI takes it: a made-up one (`functions.wait`, an empty one) would be
+    refused in every later request ("string does not match pattern '^[a-zA-Z0-9_-]+$'",
+    mcp-use/mcp-use#90; "string too long", ravitemer/mcphub.nvim#243).
+    """
+    if _NAME(name):
+        return name
+    return _BAD_CHARACTER.sub("_", name)[:64] or "unnamed"
 
 
 def arguments_text(call: ToolCall) -> str:

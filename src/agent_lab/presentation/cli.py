@@ -3,33 +3,39 @@
 import asyncio
 import os
 import re
-import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack
 from importlib.metadata import version
-from typing import IO, Annotated, NoReturn, Protocol, cast
+from pathlib import Path
+from typing import IO, Annotated
 
+import msgspec
 import typer
 from rich.console import Console, Group
 from rich.live import Live
 
 from agent_lab.application.agent import Agent
-from agent_lab.application.journal import Entry, Gap
+from agent_lab.application.journal import Gap
 from agent_lab.application.runtime import Runtime
-from agent_lab.bootstrap import DebugRuntime
 from agent_lab.domain.errors import AgentLabError
-from agent_lab.domain.payloads import Cancelled, Done, TurnFailed
 from agent_lab.presentation.agent_file import load_agent
 from agent_lab.presentation.demo import demo_agent
 from agent_lab.presentation.encoder import Encoder
+from agent_lab.presentation.foreground import (
+    CANCELLED,
+    DONE,
+    FAILED,
+    UNUSABLE,
+    Batch,
+    browser_at,
+    first_error,
+    run_once,
+    serve_until_stopped,
+)
 from agent_lab.presentation.terminal import Story, drawn, plain, visible, visible_json
 
-DONE, FAILED, UNUSABLE, CANCELLED = 0, 1, 2, 130
-
-Batch = Sequence[Entry] | Gap
-End = Done | TurnFailed | Cancelled
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 app = typer.Typer(
@@ -66,7 +72,8 @@ def _explain(error: Exception) -> int:
         traceback.print_exception(error)
     if format_message := getattr(error, "format_message", None):  # typer's, of bad options
         context = getattr(error, "ctx", None)
-        _complain(f"{format_message()} See {context.command_path if context else 'agent-lab'} -h")
+        command = context.command_path if context else "agent-lab"
+        _complain(f"{format_message().rstrip('.')}; see {command} --help".replace("?;", "? Else"))
         return UNUSABLE
     if isinstance(error, AgentLabError):
         hint = getattr(error, "hint", "")
@@ -100,6 +107,45 @@ def root(
         print(context.get_help())
 
 
+# -- serve ---------------------------------------------------------------------------------------
+
+
+@app.command()
+def serve(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE.py[:AGENT]]...", help="The agents.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="A loopback address.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any free one.")] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
+    debug: Debug = False,
+) -> int:
+    """Serve the debug page and the API.
+
+    The one line on standard output is the page's address with its token.
+
+    Ctrl-C stops, a second one leaves at once.
+    """
+    out = _own_output()
+    from agent_lab.bootstrap import open_agents
+    from agent_lab.presentation.server import listen
+
+    agents = [load_agent(file) for file in files or []] or [demo_agent()]
+    names = [agent.name for agent in agents]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise Unusable(f"two agents are named {twice[0]!r}; rename one")
+    listener = listen(host, port)
+
+    def announce(url: str) -> None:
+        print(url, file=out, flush=True)
+        _complain(f"serving {', '.join(names)}; Ctrl-C stops")
+        if not no_browser and out.isatty():
+            visits.enter_context(browser_at(url))
+
+    with ExitStack() as visits:
+        return asyncio.run(serve_until_stopped(open_agents(agents), listener, announce, _complain))
+
+
 # -- run -----------------------------------------------------------------------------------------
 
 
@@ -116,109 +162,41 @@ def run(
 ) -> int:
     """Run an agent once and watch it here.
 
-    Ctrl-C cancels the turn, a second one leaves at once. Exit status: 0 done, 1 error,
-    130 cancelled, 2 if it could not begin.
+    Ctrl-C cancels the turn, a second one leaves at once.
+
+    Exit status: 0 done, 1 error, 130 cancelled, 2 it could not begin.
     """
     out = _own_output()
+    from agent_lab.bootstrap import DebugRuntime
+
     agent, prompt = _agent_and_prompt(words or [])
     runtime = DebugRuntime(agent)
     telling = _Lines(runtime, out) if as_json else _Rows(out)
     try:
-        return asyncio.run(_run(runtime, prompt, telling))
+        return asyncio.run(run_once(runtime, prompt, telling, _complain))
     except BaseExceptionGroup as group:
-        raise _first(group) from group
+        raise first_error(group) from group
     finally:
         telling.close()
 
 
 def _agent_and_prompt(words: Sequence[str]) -> tuple[Agent, str]:
-    if not any(words) or (len(words) == 1 and not _is_file(words[0])):
-        agent, prompt = demo_agent(), "Weather in Oslo?" if not words else words[0]
-    elif len(words) == 2:
-        agent, prompt = load_agent(words[0]), words[1]
-    elif len(words) == 1:
-        raise Unusable(f"nothing to ask; say agent-lab run {words[0]} 'PROMPT'")
-    else:
-        raise Unusable(f"{len(words)} words are too many; put the prompt in quotes")
+    match words:
+        case []:
+            agent, prompt = demo_agent(), "Weather in Oslo?"
+        case [where] if re.search(r"\.py(:\w*)?$", where):
+            raise Unusable(f"nothing to ask; say agent-lab run {where} 'PROMPT'")
+        case [prompt]:
+            agent = demo_agent()
+        case [where, prompt]:
+            agent = load_agent(where)
+        case _:
+            raise Unusable(f"{len(words)} words are too many; put the prompt in quotes")
+    if not prompt.strip():
+        raise Unusable("nothing to ask, the prompt is blank; say something")
     if any("\ud800" <= letter <= "\udfff" for letter in prompt):
         raise Unusable("the prompt is not UTF-8; say it in UTF-8")
     return agent, prompt
-
-
-def _is_file(word: str) -> bool:
-    return re.search(r"\.py(:\w*)?$", word) is not None
-
-
-async def _run(runtime: Runtime, prompt: str, telling: "_Telling") -> int:
-    end: End | None = None
-    _on_interrupt(runtime, telling)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(_tell(runtime, telling))
-        try:
-            async with runtime.run(prompt) as run:
-                async for payload in run:
-                    if isinstance(payload, End):
-                        end = payload
-        finally:
-            await runtime.close()
-    match end:
-        case Done():
-            code = DONE
-        case TurnFailed():
-            code = FAILED
-        case Cancelled() | None:
-            code = CANCELLED
-    if left := runtime.session.abandoned.tasks:
-        telling.close()
-        _complain(f"{left} tool or model ignored its cancellation and was left")
-        _leave(code)  # the loop would wait for it for ever
-    return code
-
-
-async def _tell(runtime: Runtime, telling: "_Telling") -> None:
-    async for batch in runtime.follow():
-        telling.tell(batch)
-
-
-def _on_interrupt(runtime: Runtime, telling: "_Telling") -> None:
-    """Ctrl-C cancels the turn first; a second one leaves, whatever still runs."""
-    interrupts = 0
-
-    def interrupted() -> None:
-        nonlocal interrupts
-        interrupts += 1
-        if interrupts == 1 and runtime.cancel(drop_waiting=True) == "cancelled":
-            return
-        with suppress(OSError):
-            telling.close()
-        _leave(CANCELLED)
-
-    with suppress(NotImplementedError):  # Windows: KeyboardInterrupt it is
-        runtime.loop.add_signal_handler(signal.SIGINT, interrupted)
-
-
-def _leave(code: int) -> NoReturn:
-    with suppress(OSError):
-        sys.stderr.flush()
-    os._exit(code)
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return error
-
-
-class _Telling(Protocol):
-    """How a run is told: as rows, or as lines of JSON."""
-
-    def tell(self, batch: Batch) -> None:
-        """Print a batch of the journal now."""
-        ...
-
-    def close(self) -> None:
-        """Leave the terminal as it was; may be called twice."""
-        ...
 
 
 class _Lines:
@@ -269,3 +247,43 @@ class _Rows:
     def close(self) -> None:
         self._live.stop()
         self._out.flush()
+
+
+# -- check ---------------------------------------------------------------------------------------
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE.json", help="Messages, or a request body.")],
+    dialect: Annotated[str, typer.Option(help="Whose rules: openai_chat, anthropic, gemini, …")],
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="What a verdict depends on, such as model=…"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+    debug: Debug = False,
+) -> int:
+    """Check a history against a provider's rules.
+
+    Exit status: 0 valid, 1 not valid, 2 when the file or an option cannot be used.
+    """
+    from agent_lab.domain.dialects.check import check_history
+    from agent_lab.domain.dialects.violations import (
+        HistoryUnreadable,
+        UnknownDialect,
+        UnknownProfileKey,
+    )
+    from agent_lab.presentation import history_file as history
+
+    out = _own_output()
+    found = history.read_history_file(file)
+    given = found.profile | history.read_profile_options(profile or [])
+    try:
+        violations = check_history(found.messages, dialect, found.tools, **given)
+    except (HistoryUnreadable, UnknownDialect, UnknownProfileKey) as error:
+        raise Unusable(str(error)) from error
+    text = history.as_text(violations, dialect, len(found.messages))
+    if as_json:
+        text = visible_json(msgspec.json.encode(history.as_json(violations)).decode())
+    print(text, file=out, flush=True)
+    return DONE if history.verdict(violations) else FAILED

@@ -6,11 +6,14 @@ import asyncio
 import json
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 import httpx2
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
 
 from agent_lab import Agent, Limits, tool
 from agent_lab.application.agents import Agents
@@ -37,6 +40,7 @@ class Serving:
         self._definitions = agents
         self._limits = limits
         self._idle = idle
+        self._clients: list[Client] = []
 
     async def __aenter__(self) -> Self:
         listener = listen()
@@ -58,6 +62,8 @@ class Serving:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        for client in self._clients:
+            client.connection.transport.abort()
         await self.stop()
         await self._group.__aexit__(None, None, None)
 
@@ -71,10 +77,11 @@ class Serving:
     async def connect(self, *frames: Frame | str | bytes, **options: Any) -> Client:
         """A socket that has sent these frames."""
         url = f"ws://127.0.0.1:{self.port}/ws"
-        protocols = [SUBPROTOCOL, f"agent-lab.token.{TOKEN}"]
+        protocols = [Subprotocol(SUBPROTOCOL), Subprotocol(f"agent-lab.token.{TOKEN}")]
         options = {"proxy": None, "max_size": None, "compression": None, **options}
         async with asyncio.timeout(BOUND):
             client = Client(await connect(url, subprotocols=protocols, **options))
+            self._clients.append(client)
             for frame in frames:
                 await client.send(frame)
         return client
@@ -121,11 +128,7 @@ class Client:
                     self._read += 1
                     if frame["type"] in types and fields.items() <= frame.items():
                         return frame
-                text = await self.connection.recv()
-                assert isinstance(text, str)
-                self.texts.append(text)
-                said = json.loads(text)
-                self.frames += said if isinstance(said, list) else [said]
+                self._take(await self.connection.recv())
 
     async def end(self) -> Frame:
         """Read on to the end of a turn that leaves nothing pending."""
@@ -137,12 +140,17 @@ class Client:
     async def closed(self) -> int:
         """Read on to the close, and give its code."""
         async with asyncio.timeout(BOUND):
-            async for text in self.connection:
-                said = json.loads(text)
-                self.frames += said if isinstance(said, list) else [said]
-            await self.connection.wait_closed()
+            with suppress(ConnectionClosed):
+                while True:
+                    self._take(await self.connection.recv())
         assert self.connection.close_code is not None
         return self.connection.close_code
+
+    def _take(self, text: str | bytes) -> None:
+        assert isinstance(text, str)
+        self.texts.append(text)
+        said = json.loads(text)
+        self.frames += said if isinstance(said, list) else [said]
 
     async def close(self) -> None:
         """Say goodbye."""

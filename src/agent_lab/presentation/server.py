@@ -76,12 +76,14 @@ Address = tuple[str, int]
 
 def _resolve(host: str, port: int) -> tuple[int, Address]:
     """The first address of the host, IPv4 before IPv6; an empty host is every address."""
+    if not 0 <= port < 1 << 16:
+        raise ServerError(f"there is no port {port}; use one from 1 to 65535, or 0 for any")
     try:
         found = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-    except (OSError, OverflowError, UnicodeError) as error:
-        raise ServerError(f"there is no host {host!r} with port {port}: {error}") from error
+    except (OSError, UnicodeError) as error:
+        raise ServerError(f"there is no host {host!r}: {error}; use 127.0.0.1") from error
     family, _, _, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
     return family, (str(address[0]), port)
 
@@ -92,7 +94,7 @@ def _bound(family: int, address: Address) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
         sock.listen(BACKLOG)
-    except (OSError, OverflowError):
+    except OSError:
         sock.close()
         raise
     return sock

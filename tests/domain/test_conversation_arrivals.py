@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
 
 from agent_lab.domain.actions import CallModel, EndTurn, RunTools
 from agent_lab.domain.conversation import Conversation
@@ -23,7 +19,6 @@ from agent_lab.domain.messages import (
     CallDelta,
     ChatMessage,
     Finish,
-    FinishReason,
     ModelRequest,
     Reply,
     TextDelta,
@@ -33,30 +28,66 @@ from agent_lab.domain.payloads import AnyPayload, ModelRequested, ToolCalled
 from agent_lab.domain.repair import repair
 from tests.application.data.story import openai_faults, story_faults
 
-TEXTS = st.sampled_from(["Oslo?", "Rome?", " x ", "", "  "])
-NAMES = st.sampled_from(["wait", "wait", "wait", "no_such_tool"])
-CALL_IDS = st.sampled_from(["", "c1", "c1", "c2", "c1-2", "call_1_0"])
-RAW = st.sampled_from([None, "", "null", "{}", '{"seconds": 1}', '{"seconds', "[1]", '"{}"'])
-CALLS = st.builds(ToolCall, CALL_IDS, NAMES, st.just({}), RAW)
-ANSWERS = st.sampled_from([1, 1, 3, 3, 20]).flatmap(
-    lambda count: st.lists(CALLS, min_size=count, max_size=count)
-)
-FINISHES: st.SearchStrategy[FinishReason | None] = st.sampled_from(
-    [None, None, "tool_calls", "stop", "length", "content_filter"]
-)
+TEXTS = ["Oslo?", "Rome?", "Cairo?", " x ", "", "  "]
+NAMES = ["wait", "wait", "wait", "wait", "no_such_tool"]
+CALL_IDS = ["", "c1", "c1", "c2", "c1-2", "call_1_0"]
+RAW = [None, None, "{}", '{"seconds": 1}', "", "null", '{"seconds', "[1]", '"{}"']
+FINISHES = [None, None, None, "tool_calls", "stop", "length", "content_filter"]
+COUNTS = [1, 1, 3, 3, 20]
+TOLD = (
+    "accepted held delivered withdrawn rejected edited model_request model_response retrying "
+    "assistant tool_call tool_reply late_reply done error cancelled"
+).split()
 
 
-class Arrivals(RuleBasedStateMachine):
-    """A worker with its queue, whose every step hypothesis takes when it likes."""
+class Arrivals:
+    """A conversation with its worker and its queues, each of whose steps chance may take."""
 
-    @initialize(waiting=st.sampled_from([2, 100]), window=st.sampled_from([None, 1, 3]))
-    def begin(self, waiting: int, window: int | None) -> None:
-        limits = Limits(waiting=waiting, window=window, steps=6, calls=21)
+    def __init__(self, chance: Random) -> None:
+        self.chance = chance
+        pick = chance.choice
+        limits = Limits(waiting=pick([2, 99]), window=pick([None, None, 1, 3]), steps=6, calls=20)
         self.conversation = Conversation({"wait"}, limits)
         self.queue: list[ChatMessage] = []
         self.events: list[ToolCalled] = []
         self.story: list[AnyPayload] = []
         self.seen: list[ChatMessage] = []
+        self.sent = 0
+
+    def go(self, steps: int) -> None:
+        """Take so many steps, look after each whether all is well, close, and look at the whole."""
+        for _ in range(steps):
+            self.chance.choice(list(self.moves()))()
+            self.check()
+        self.decide(self.conversation.close())
+        self.check()
+        assert list(story_faults(self.story)) == []
+        assert list(openai_faults(openai_chat.render(self.conversation.history))) == []
+        assert (len(self.conversation.inbox), self.conversation.close()) == (0, [])
+
+    def moves(self) -> Iterator[Callable[[], object]]:
+        """What may happen now; what happens more often comes more often."""
+        yield from [self.user, self.user, self.withdraw, self.edit, self.stray_reply]
+        yield self.cancel
+        if self.queue:
+            yield from [self.take] * 4
+        if self.events:
+            yield from [self.tool_replies] * 6
+            yield self.call_closes
+        if self.conversation.calling:
+            yield from [self.model_calls] * 4
+            yield from [self.model_streams_calls] * 2
+            yield from [self.model_says, self.model_answers, self.model_is_cut, self.model_fails]
+        elif not self.queue:
+            yield from [self.work] * 6
+
+    def check(self) -> None:
+        """The history has only grown, and what would be saved now is valid."""
+        history = self.conversation.history
+        assert history[: len(self.seen)] == self.seen
+        self.seen = list(history)
+        saved = openai_chat.render(repair(self.conversation.snapshot()))
+        assert list(openai_faults(saved)) == []
 
     def decide(self, decided: Any) -> list[AnyPayload]:
         self.story += decided
@@ -64,59 +95,59 @@ class Arrivals(RuleBasedStateMachine):
 
     # -- what comes in ---------------------------------------------------------------------------
 
-    @rule(content=TEXTS, mode=st.sampled_from(MODES), number=st.integers(1, 30))
-    def user(self, content: str, mode: Any, number: int) -> None:
-        message = ChatMessage("user", content, mode=mode, message_id=f"m{number}")
+    def message_id(self) -> str:
+        """One that was sent lately."""
+        return f"m{self.sent - self.chance.randrange(4)}"
+
+    def user(self) -> None:
+        if self.chance.randrange(6):
+            self.sent += 1
+            message_id = f"m{self.sent}"
+        else:
+            message_id = self.message_id()
+        text, mode = self.chance.choice(TEXTS), self.chance.choice(MODES)
+        message = ChatMessage("user", text, mode=mode, message_id=message_id)
         decided = self.decide(self.conversation.accept(message))
         if decided and decided[0].type == "accepted":
             self.queue.append(message)
 
-    @precondition(lambda self: self.queue)
-    @rule()
     def take(self) -> None:
         self.decide(self.conversation.receive(self.queue.pop(0)))
 
-    @precondition(lambda self: self.events)
-    @rule(data=st.data(), again=st.sampled_from([False, False, False, True]))
-    def tool_replies(self, data: st.DataObject, again: bool) -> None:
-        at = data.draw(st.integers(0, len(self.events) - 1))
+    def tool_replies(self) -> None:
+        at = self.chance.randrange(len(self.events))
+        again = self.chance.randrange(8) == 0
         called = self.events[at] if again else self.events.pop(at)
         reply = ChatMessage(
             "tool", "4 degrees", tool_call_id=called.call_id, name="wait", round=called.round
         )
         self.queue.append(reply)
 
-    @rule(call_id=CALL_IDS)
-    def stray_reply(self, call_id: str) -> None:
+    def stray_reply(self) -> None:
+        call_id = self.chance.choice(CALL_IDS)
         self.queue.append(ChatMessage("tool", "stray", tool_call_id=call_id))
 
     # -- control ---------------------------------------------------------------------------------
 
-    @rule(back=st.sampled_from([None, None, 0, 1]), drop=st.booleans())
-    def cancel(self, back: int | None, drop: bool) -> None:
+    def cancel(self) -> None:
+        back = self.chance.choice([None, 0, 1])
         turn = None if back is None else self.conversation.turn - back
-        self.decide(self.conversation.cancel(turn, drop_waiting=drop))
+        self.decide(self.conversation.cancel(turn, drop_waiting=self.chance.random() < 0.5))
 
-    @rule(number=st.integers(1, 30))
-    def withdraw(self, number: int) -> None:
-        self.decide(self.conversation.withdraw(f"m{number}"))
+    def withdraw(self) -> None:
+        self.decide(self.conversation.withdraw(self.message_id()))
 
-    @rule(number=st.integers(1, 30), content=TEXTS)
-    def edit(self, number: int, content: str) -> None:
-        self.decide(self.conversation.edit(f"m{number}", content, hop=None, why="edited"))
+    def edit(self) -> None:
+        text = self.chance.choice(TEXTS)
+        self.decide(self.conversation.edit(self.message_id(), text, hop=None, why="edited"))
 
-    @precondition(lambda self: self.conversation.calls.open)
-    @rule(data=st.data(), kind=st.sampled_from(["timeout", "cancelled", "lost"]))
-    def close_call(self, data: st.DataObject, kind: Any) -> None:
-        calls = self.conversation.calls
-        call_id = data.draw(st.sampled_from(calls.open))
-        self.decide(self.conversation.close_call(calls.round, call_id, kind, "2"))
+    def call_closes(self) -> None:
+        called = self.chance.choice(self.events)
+        self.decide(self.conversation.close_call(called.round, called.call_id, "timeout", "2"))
 
     # -- the worker ------------------------------------------------------------------------------
 
-    @precondition(lambda self: not self.queue and not self.conversation.calling)
-    @rule()
-    def act(self) -> None:
+    def work(self) -> None:
         conversation = self.conversation
         match conversation.next_action():
             case CallModel():
@@ -133,32 +164,33 @@ class Arrivals(RuleBasedStateMachine):
 
     def request(self) -> ModelRequest:
         now = self.conversation
-        stop = len(now.history)
-        counts = (now.start, stop, now.call, now.answers)
+        counts = (now.start, len(now.history), now.call, now.answers)
         return ModelRequest("s", "m", "openai_chat", None, (), now.history, *counts)
 
-    @precondition(lambda self: self.conversation.calling)
-    @rule(text=TEXTS)
-    def model_says(self, text: str) -> None:
-        assert self.conversation.hear(self.conversation.call, TextDelta(text))
+    # -- the model -------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.conversation.calling)
-    @rule(text=TEXTS, calls=ANSWERS, finish=FINISHES)
-    def model_calls(self, text: str, calls: list[ToolCall], finish: FinishReason | None) -> None:
-        self.answer(Reply(text, tuple(calls), finish))
+    def calls(self) -> tuple[ToolCall, ...]:
+        pick = self.chance.choice
+        return tuple(
+            ToolCall(pick(CALL_IDS), pick(NAMES), {}, pick(RAW)) for _ in range(pick(COUNTS))
+        )
 
-    @precondition(lambda self: self.conversation.calling)
-    @rule(text=TEXTS)
-    def model_answers(self, text: str) -> None:
-        self.answer(Reply(text))
+    def model_says(self) -> None:
+        text = TextDelta(self.chance.choice(TEXTS))
+        assert self.conversation.hear(self.conversation.call, text)
 
-    @precondition(lambda self: self.conversation.calling)
-    @rule(calls=ANSWERS, data=st.data())
-    def model_streams_calls(self, calls: list[ToolCall], data: st.DataObject) -> None:
-        call = self.conversation.call
-        pieces = [CallDelta(i, made.id, made.name, made.raw or "") for i, made in enumerate(calls)]
-        for piece in data.draw(st.permutations(pieces)):
-            self.conversation.hear(call, piece)
+    def model_answers(self) -> None:
+        self.answer(Reply(self.chance.choice(TEXTS)))
+
+    def model_calls(self) -> None:
+        text, finish = self.chance.choice(TEXTS), self.chance.choice(FINISHES)
+        self.answer(Reply(text, self.calls(), finish))
+
+    def model_streams_calls(self) -> None:
+        pieces = [CallDelta(i, c.id, c.name, c.raw or "") for i, c in enumerate(self.calls())]
+        self.chance.shuffle(pieces)
+        for piece in pieces:
+            self.conversation.hear(self.conversation.call, piece)
         self.answer(Finish("tool_calls"))
 
     def answer(self, last: Reply | Finish) -> None:
@@ -170,43 +202,32 @@ class Arrivals(RuleBasedStateMachine):
         assert not self.conversation.hear(call, TextDelta("after the end"))
         assert self.conversation.answered(call) == ()
 
-    @precondition(lambda self: self.conversation.calling)
-    @rule()
     def model_is_cut(self) -> None:
-        if self.conversation.answered(self.conversation.call) is None:
-            self.model_fails(passes=True)
+        assert self.conversation.answered(self.conversation.call) is None
+        self.decide(
+            self.conversation.retry(
+                self.conversation.call, attempt=1, delay=1, code="cut", message="cut"
+            )
+        )
 
-    @precondition(lambda self: self.conversation.calling)
-    @rule(passes=st.booleans())
-    def model_fails(self, passes: bool) -> None:
+    def model_fails(self) -> None:
         call = self.conversation.call
-        if passes:
-            again = self.conversation.retry(call, attempt=1, delay=1, code="x", message="x")
-            self.decide(again)
-        else:
-            self.decide(self.conversation.failed(call, "x", "it failed", "mend it"))
-
-    # -- what must hold --------------------------------------------------------------------------
-
-    @invariant()
-    def history_only_grows_and_is_valid(self) -> None:
-        history = self.conversation.history
-        assert history[: len(self.seen)] == self.seen
-        self.seen = list(history)
-        saved = openai_chat.render(repair(self.conversation.snapshot()))
-        assert list(openai_faults(saved)) == []
-
-    def teardown(self) -> None:
-        if not hasattr(self, "conversation"):
-            return
-        self.decide(self.conversation.close())
-        assert list(story_faults(self.story)) == []
-        assert len(self.conversation.inbox) == 0
-        assert list(openai_faults(openai_chat.render(self.conversation.history))) == []
-        assert self.conversation.close() == []
+        self.decide(self.conversation.failed(call, "failed", "it failed", "mend it"))
 
 
-Arrivals.TestCase.settings = settings(
-    max_examples=settings().max_examples // 2, stateful_step_count=40
-)
-TestArrivalsInAnyOrder = Arrivals.TestCase
+@given(st.randoms(use_true_random=False), st.integers(0, 100))
+@settings(max_examples=settings().max_examples // 2)
+def test_story_and_history_are_right_in_any_order_of_arrivals(chance: Random, steps: int) -> None:
+    Arrivals(chance).go(steps)
+
+
+def test_chance_gets_everywhere() -> None:
+    """Or the test above would show nothing."""
+    told = Counter[str]()
+    for seed in range(20):
+        arrivals = Arrivals(Random(seed))
+        arrivals.go(120)
+        told.update(said.type for said in arrivals.story)
+
+    assert set(told) == set(TOLD)
+    assert min(told.values()) >= 10, told

@@ -59,16 +59,13 @@ async def run_once(runtime: Runtime, prompt: str, telling: Telling, say: Say) ->
     end: End | None = None
     async with asyncio.TaskGroup() as group:
         group.create_task(_tell(runtime, telling))
-        try:
-            async with runtime.run(prompt) as run:
-                async for payload in run:
-                    if isinstance(payload, End):
-                        end = payload
-        finally:
-            await runtime.close()
+        async with runtime, runtime.run(prompt) as run:  # closing it ends the telling
+            async for payload in run:
+                if isinstance(payload, End):
+                    end = payload
     telling.close()
-    if left := await _end_tasks():
-        say(f"{left} task of a tool or model ignored its cancellation and was left")
+    if await _end_tasks():
+        say("a tool or model ignores its cancellation; left without waiting for it")
         leave_now(_status(end))
     return _status(end)
 

@@ -1,9 +1,9 @@
 // Words for times, sizes and calls. Pure.
 
-/** 0.4 s · 12.3 s · 4 min 5 s · 3 h 2 min */
+/** 40 ms · 0.4 s · 12.3 s · 4 min 5 s · 3 h 2 min */
 export function duration(ms) {
-  if (!Number.isFinite(ms) || ms < 0) return "0.0 s";
-  if (ms < 9_950) return `${(ms / 1000).toFixed(ms < 95 ? 2 : 1)} s`;
+  if (!Number.isFinite(ms) || ms < 0) return "0 ms";
+  if (ms < 95) return `${Math.round(ms)} ms`;
   if (ms < 59_500) return `${(ms / 1000).toFixed(1)} s`;
   return span(ms);
 }

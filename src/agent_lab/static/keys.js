@@ -20,7 +20,7 @@ export const KEYS = [
   ["s", "sessions"],
   ["n", "new session"],
   ["t", "theme: system, light, dark"],
-  ["Esc", "leave a field, close a window"],
+  ["Esc", "leave a field, close a window, choose nothing"],
 ];
 
 export function bindKeys(actions, ui, link, dialogs) {
@@ -51,6 +51,7 @@ export function bindKeys(actions, ui, link, dialogs) {
     n: () => actions.openSession(null),
     t: () => nextTheme(actions),
     "?": () => dialogs.open("keys"),
+    Escape: () => actions.select(null),
     j: () => step(1),
     k: () => step(-1),
     ArrowDown: () => step(1),

@@ -14,7 +14,7 @@ export function why(state, link, now) {
   }
   if (link.isBehind) return [strong("Catching up"), `: ${count(state.lastSeq, "entry", "entries")} of ${state.session.last_seq.toLocaleString("en")} are here.`];
   if (!state.session) {
-    return link.state === "connecting" || link.state === "open" ? ["Opening a session …"] : [strong("Nothing runs yet."), " Write a message, or start the demo."];
+    return link.state === "connecting" || link.state === "open" ? ["Opening a session …"] : [strong("Nothing runs yet."), " Write a message to begin."];
   }
   if (state.session.state === "closed") return [strong("This session is closed."), " What it did can still be read; start a new session to go on."];
   if (state.parked.size) return parked(state, now);
@@ -86,7 +86,7 @@ export function pill(state, link, now) {
   if (link.isBehind) return { icon: "↻", text: "catching up", tone: "model" };
   if (!state.session) return { icon: "○", text: "no session", tone: "dim" };
   if (state.session.state === "closed") return { icon: "■", text: "closed", tone: "dim" };
-  if (state.parked.size) return { icon: "❙❙", text: "paused at the gate", tone: "held" };
+  if (state.parked.size) return { icon: "‖", text: "paused at the gate", tone: "held" };
   const calls = runningTurn(state) ? openCalls(state) : [];
   if (calls.length) {
     const call = calls.find((c) => c.startedAt !== null) ?? calls[0];

@@ -129,7 +129,7 @@ test("the sentence of a failed turn gives code and hint", () => {
 });
 
 test("a session without entries, and no session at all, have a sentence", () => {
-  equal(words(why(EMPTY, { state: "off" }, 0)), "Nothing runs yet. Write a message, or start the demo.");
+  equal(words(why(EMPTY, { state: "off" }, 0)), "Nothing runs yet. Write a message to begin.");
   equal(words(why(reduce(EMPTY, [SESSION]), OPEN, 0)), "ChatAgent waits for a message in input.");
 });
 
@@ -148,7 +148,7 @@ test("the composer promises what each mode does", () => {
 });
 
 test("times and calls in words", () => {
-  equal([duration(40), duration(400), duration(12_340), duration(125_000)], ["0.04 s", "0.4 s", "12.3 s", "2 min 5 s"]);
+  equal([duration(40), duration(400), duration(12_340), duration(125_000)], ["40 ms", "0.4 s", "12.3 s", "2 min 5 s"]);
   equal([span(3_720_000), span(45_000)], ["1 h 2 min", "45 s"]);
   equal(signature("get_forecast", { city: "Oslo", days: 1 }), 'get_forecast(city="Oslo", days=1)');
 });

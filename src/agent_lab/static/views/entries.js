@@ -80,9 +80,11 @@ export function createEntries(root, actions) {
       say(empty, state.entries.length ? "No entry fits this filter. Words are searched for in each line; type:, turn:, step:, call:, tool:, queue: and message: take * as any text, and - before a word turns it round." : "Each put, take, call and reply will be a line here.");
       chips.forEach((chip, i) => mark(chip, "aria-pressed", String(CHIPS[i] === ui.kind)));
       if (document.activeElement !== filter && filter.value !== ui.filter) filter.value = ui.filter;
-      if (isAtTail && (ui.selected === null || ui.isFollowing)) list.scrollTop = shown.length * ROW;
     }
     const isChosen = last.selected !== ui.selected;
+    // Who chose an entry wants to read it; scrolling to the end follows again.
+    if (isChosen) isAtTail = ui.selected === null;
+    if ((isNew || isChosen) && isAtTail) list.scrollTop = shown.length * ROW;
     last = { entries: state.entries, kind: ui.kind, filter: ui.filter, selected: ui.selected, view };
     if (isChosen && ui.selected !== null && ui.from !== "entries") reveal(ui.selected);
     if (isNew || isChosen) window(view);
@@ -109,6 +111,8 @@ export function createEntries(root, actions) {
       mark(node, "aria-selected", String(item.seq === ui.selected));
       mark(node, "aria-posinset", at + 1);
       mark(node, "aria-setsize", shown.length);
+      const gap = state.gaps.find((g) => g.to === item.seq - 1);
+      mark(node, "data-gap", gap ? `${gap.from} to ${gap.to} are not kept` : null);
       mark(node, "data-related", ref !== null && ref !== undefined && item.ref === ref);
       at++;
     }

@@ -118,8 +118,10 @@ function difference({ same, tail, removed, added, fields: changed }) {
     same ? h("p", { class: "dim same" }, `= ${count(same, "message")} the same`) : null,
     removed.map(message("−")), added.map(message("+")),
     tail ? h("p", { class: "dim same" }, `= ${count(tail, "message")} the same at the end`) : null,
-    changed.map(({ key, before, after }) => change("~", key, { before, after }, `${clip(JSON.stringify(before), 30)} → ${clip(JSON.stringify(after), 30)}`)));
+    changed.map(({ key, before, after }) => change("~", key, { before, after }, `${brief(before)} → ${brief(after)}`)));
 }
+
+const brief = (value) => (value === undefined ? "absent" : clip(JSON.stringify(value), 30));
 
 function said(m) {
   const calls = m.tool_calls?.map((c) => c.function?.name ?? c.name).join(", ");

@@ -142,7 +142,7 @@ function callView(call, actions) {
     mark(node, "data-tone", toneOf(c));
     mark(node, "title", `${c.id} · ${c.status}`);
     say(icon, iconOf(c));
-    const words = signature(c.name, c.args);
+    const words = signature(c.name, c.args, 180);
     const cut = words.indexOf("(") + 1;
     if (name.textContent !== words) show(name, words.slice(0, cut), h("wbr"), words.slice(cut));
     stop.hidden = c.endAt !== null;

@@ -28,7 +28,7 @@ const spans = (text) => inline(text).map((part) => (part.kind === "text" ? part.
 function blockNode(block) {
   switch (block.kind) {
     case "code":
-      return h("pre", { "data-lang": block.lang || null }, h("code", null, block.text));
+      return h("pre", { tabindex: "0", "data-keys": "own", "aria-label": `${block.lang || "code"}, scrolls` }, h("code", null, block.text));
     case "heading":
       return h("p", { class: "heading", "data-level": Math.min(3, block.level) }, spans(block.text));
     case "quote":

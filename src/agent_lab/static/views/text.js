@@ -8,8 +8,8 @@ const STEP = 50_000;
 /** {node, set(text)}: appends when the text only grew, so that streaming does not flicker. */
 export function textBlock(text, { limit = 1600, tag = "div", className = "text" } = {}) {
   const shown = document.createTextNode("");
-  const more = h("button", { type: "button", class: "quiet more", hidden: true, onclick: grow });
-  const node = h(tag, { class: className }, shown, more);
+  const node = h(tag, { class: className }, shown);
+  let more = null; // most texts are short
   let whole = "";
   let upTo = limit;
 
@@ -26,7 +26,8 @@ export function textBlock(text, { limit = 1600, tag = "div", className = "text" 
     if (part.startsWith(shown.data)) shown.appendData(part.slice(shown.data.length));
     else shown.data = part;
     const rest = whole.length - part.length;
-    more.hidden = rest <= 0;
+    if (rest > 0 && !more) node.append((more = h("button", { type: "button", class: "quiet more", onclick: grow })));
+    if (more) more.hidden = rest <= 0;
     if (rest > 0) more.textContent = `show ${rest > STEP ? `${size(STEP)} more of ${size(rest)}` : `the other ${size(rest)}`}`;
   }
 

@@ -32,7 +32,7 @@ export function createTop(root, sentence, status, tabs, actions, dialogs) {
   const drop = h("button", { class: "danger wide", type: "button", title: "Cancel the turn and withdraw what waits (Shift+X)", onclick: () => actions.link.cancel(true) });
   const theme = h("button", { class: "icon", type: "button", onclick: () => nextTheme() });
   const help = h("button", { class: "icon help", type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: () => dialogs.open("keys") }, "?");
-  show(root, h("b", { class: "brand" }, "agent_lab"), agent, sessions, state.node, h("span", { class: "grow" }), drop, cancel, tokens, link, theme, help);
+  show(root, h("h1", { class: "brand" }, "agent_lab"), agent, sessions, state.node, h("span", { class: "grow" }), drop, cancel, tokens, link, theme, help);
 
   const nameTheme = () => {
     const name = document.documentElement.dataset.theme ?? "system";

@@ -26,6 +26,12 @@ function about(agent, actions) {
     h("p", { class: "dim" }, [agent.model, agent.dialect].filter(Boolean).join(" · ")),
     agent.instructions ? h("p", null, clip(agent.instructions, 300)) : null,
     agent.tools?.length ? h("ul", { class: "tools" }, agent.tools.slice(0, 12).map((t) => h("li", null, h("span", { class: "mono tool" }, t.name), " ", h("span", { class: "dim" }, clip(t.description, 90))))) : null,
+    ...(agent.name === "demo" ? demo(actions) : [h("p", { class: "dim" }, "Write a message below, and see every hand-off of it.")]),
+  ];
+}
+
+function demo(actions) {
+  return [
     h("button", { type: "button", class: "primary", onclick: () => actions.send(DEMO, "steer") }, "▶ Start the demo"),
     h("p", { class: "dim" }, `It says “${DEMO}” Or write your own message below.`),
   ];

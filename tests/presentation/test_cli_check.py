@@ -1,0 +1,146 @@
+"""`agent-lab check`: the file it reads, the verdict it prints, its exit status."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_lab.domain.dialects.violations import Violation
+from agent_lab.presentation.history_file import (
+    FileUnusable,
+    HistoryFile,
+    as_text,
+    read_history_file,
+    read_profile_options,
+)
+
+PROGRAM = Path(sys.executable).with_name("agent-lab")
+USER: dict[str, Any] = {"role": "user", "content": "Weather?"}
+CALL: dict[str, Any] = {
+    "role": "assistant",
+    "tool_calls": [
+        {"id": "c1", "type": "function", "function": {"name": "wait", "arguments": "{}"}}
+    ],
+}
+REPLY: dict[str, Any] = {"role": "tool", "tool_call_id": "c1", "content": "4 degrees"}
+
+
+def written(folder: Path, data: object) -> Path:
+    file = folder / "history.json"
+    file.write_text(data if isinstance(data, str) else json.dumps(data))
+    return file
+
+
+def check(file: Path, *options: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [PROGRAM, "check", file, *options], capture_output=True, text=True, timeout=50, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_valid_history_is_0(tmp_path: Path) -> None:
+    file = written(tmp_path, [USER, CALL, REPLY])
+
+    assert check(file, "--dialect", "openai_chat") == (
+        0,
+        "valid for openai_chat: 3 messages, 0 errors, 0 warnings\n",
+        "",
+    )
+
+
+def test_an_invalid_history_is_1_with_what_where_and_how_to_mend_it(tmp_path: Path) -> None:
+    file = written(tmp_path, {"model": "gpt-4o", "messages": [USER, CALL, USER, REPLY]})
+
+    code, out, err = check(file, "--dialect", "openai_chat")
+
+    assert (code, err) == (1, "")
+    assert "error in message 2 (c1): " in out
+    assert "  provider: " in out and "  fix: " in out
+    assert out.splitlines()[-1].startswith("not valid for openai_chat: 4 messages, ")
+
+
+def test_json_is_the_verdict_and_the_violations(tmp_path: Path) -> None:
+    file = written(tmp_path, [USER, CALL])
+
+    code, out, _ = check(file, "--dialect", "openai_chat", "--json")
+
+    verdict = json.loads(out)
+    assert code == 1
+    assert verdict["valid"] is False
+    assert set(verdict["violations"][0]) == set(Violation.__struct_fields__)
+
+
+def test_what_cannot_be_used_is_2_and_one_line(tmp_path: Path) -> None:
+    file = written(tmp_path, [USER])
+
+    for options, says in {
+        ("--dialect", "nobody's"): 'no rules for dialect "nobody\'s"; it must be one of',
+        ("--dialect", "anthropic", "--profile", "x=1"): "profile key 'x'; the keys are",
+        ("--dialect", "anthropic", "--profile", "thinking"): "write it as key=value",
+    }.items():
+        code, out, err = check(file, *options)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert says in err
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ([USER], HistoryFile([USER], None, {})),
+        (
+            {"messages": [USER], "tools": [{"a": 1}], "model": "m", "store": "not a bool"},
+            HistoryFile([USER], [{"a": 1}], {"model": "m"}),
+        ),
+        (
+            {"input": "Hello", "store": False},
+            HistoryFile([{"role": "user", "content": "Hello"}], None, {"store": False}),
+        ),
+        ({"contents": []}, HistoryFile([], None, {})),
+    ],
+    ids=["list", "chat-body", "responses-string", "gemini-body"],
+)
+def test_lists_and_request_bodies_are_read(
+    tmp_path: Path, data: object, expected: HistoryFile
+) -> None:
+    assert read_history_file(written(tmp_path, data)) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("{}", "holds no history"),
+        ("3", "holds no history"),
+        ('{"messages": 3}', "holds no history"),
+        ("\udcff", "is not JSON"),
+    ],
+    ids=["cut", "deep", "object", "number", "no-list", "not-utf-8"],
+)
+def test_a_file_without_a_history_is_refused(tmp_path: Path, data: str, says: str) -> None:
+    file = tmp_path / "history.json"
+    file.write_bytes(data.encode("utf-8", "surrogateescape"))
+
+    with pytest.raises(FileUnusable, match=says):
+        read_history_file(file)
+
+
+def test_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileUnusable, match="No such file"):
+        read_history_file(tmp_path / "nothing.json")
+
+
+def test_profile_options_are_keys_and_values() -> None:
+    assert read_profile_options(["model=a=b", "thinking="]) == {"model": "a=b", "thinking": ""}
+
+
+def test_escapes_in_a_history_are_shown() -> None:
+    bad = Violation("rule", None, ("\x1b[2J",), "why", "400", "fix", "warning")
+
+    text = as_text([bad], "gemini", 1)
+
+    assert "\x1b" not in text
+    assert text.splitlines()[-1] == "valid for gemini: 1 message, 0 errors, 1 warning"

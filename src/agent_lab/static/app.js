@@ -32,7 +32,7 @@ function boot(token) {
     isDue = true;
     requestAnimationFrame(render);
   };
-  const link = createLink({ token, onChange: draw, onNotice: toast, onRefused: () => showTokenPage("refused") });
+  const link = createLink({ token, onChange: draw, onNotice: toast, onRefused: () => (link.state.entries.length ? draw() : showTokenPage("refused")) }); // what was read stays in sight
   const actions = createActions(ui, link, draw);
   const dialogs = createDialogs(actions);
   const views = [

@@ -38,7 +38,7 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
     // While it tries again it is still lost; it is found again when the session frame is here.
     if (status.state === "connecting" && link.state === "lost") link.retryAt = performance.now();
     else if (!(status.state === "open" && link.state === "lost")) Object.assign(link, status);
-    if (status.state === "lost" && ++failures % 3 === 2) probe();
+    if (status.state === "lost" && ++failures > 1) probe();
     onChange();
   }
 
@@ -87,7 +87,7 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
       return socket.reopen();
     }
     onNotice(frame);
-    socket.close("refused");
+    socket.close();
     if (!sessionId && outbox.length) drop(outbox[0].id);
     remember(null); // what was read stays in sight; the next message opens a new session
   }

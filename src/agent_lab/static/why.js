@@ -9,8 +9,9 @@ const strong = (text, tone = null) => ({ text, tone, strong: true });
 
 /** `link` is {state, retryIn, isBehind}; `now` the server's time in ms. */
 export function why(state, link, now) {
+  if (link.state === "refused") return [strong("The server has another key now", "bad"), ": it was started again. What was read stays here; to go on, open the address that ", mono("agent-lab serve"), " printed."];
   if (link.state === "lost") {
-    return [strong("Disconnected", "bad"), `, catching up as soon as the server answers. The run goes on without this page. ${link.retryIn < 1000 ? "Trying now." : `Next try in ${span(link.retryIn)}.`}`];
+    return [strong("Disconnected", "bad"), `, catching up as soon as the server answers; a run does not need this page to go on. ${link.retryIn < 1000 ? "Trying now." : `Next try in ${span(link.retryIn)}.`}`];
   }
   if (link.isBehind) return [strong("Catching up"), `: ${count(state.lastSeq, "entry", "entries")} of ${state.session.last_seq.toLocaleString("en")} are here.`];
   if (!state.session) {
@@ -82,7 +83,7 @@ const limit = (state, name) => {
 
 /** {icon, text, tone, time, bound}: `time` ticks, `text` changes only when the state does. */
 export function pill(state, link, now) {
-  if (link.state === "lost") return { icon: "⚠", text: "disconnected", tone: "bad" };
+  if (link.state === "lost" || link.state === "refused") return { icon: "⚠", text: "disconnected", tone: "bad" };
   if (link.isBehind) return { icon: "↻", text: "catching up", tone: "model" };
   if (!state.session) return { icon: "○", text: "no session", tone: "dim" };
   if (state.session.state === "closed") return { icon: "■", text: "closed", tone: "dim" };

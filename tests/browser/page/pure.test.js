@@ -119,6 +119,7 @@ test("the sentence says when the line is broken and when the page is behind", ()
   const state = play(heldTurn());
   equal(words(why(state, { state: "lost", retryIn: 3000 }, 0)).startsWith("Disconnected, catching up"), true);
   equal(words(why(state, { ...OPEN, isBehind: true }, 0)).startsWith("Catching up"), true);
+  equal(words(why(state, { state: "refused" }, 0)).startsWith("The server has another key now"), true);
 });
 
 test("the sentence of a failed turn gives code and hint", () => {

@@ -62,8 +62,8 @@ export function createComposer(root, actions) {
       modes.forEach((button, i) => mark(button, "aria-pressed", String(MODES[i][0] === ui.mode)));
       mark(form, "data-mode", isRunning ? ui.mode : "idle");
       const isLong = area.value.length > LONGEST;
-      const isClosed = state.session?.state === "closed";
-      say(hint, isLong ? `Too long: ${area.value.length.toLocaleString("en")} of 1,000,000 characters.` : isClosed ? "This session is closed; start a new one." : view.link.state === "lost" ? "Sent as soon as the server answers again." : promise(state, ui.mode));
+      const isClosed = state.session?.state === "closed" || view.link.state === "refused";
+      say(hint, isLong ? `Too long: ${area.value.length.toLocaleString("en")} of 1,000,000 characters.` : isClosed ? "Nothing can be sent here any more." : view.link.state === "lost" ? "Sent as soon as the server answers again." : promise(state, ui.mode));
       send.disabled = !area.value.trim() || isLong || isClosed || (!ui.agent && !state.session);
       area.placeholder = isRunning ? "Write while it runs …" : "Write a message";
       const isFirst = !isTipped && state.turns.length === 1 && state.messages.size === 1 && openCalls(state).some((c) => c.startedAt !== null);

@@ -102,7 +102,7 @@ function pillView() {
 
 function connection(node, link, s) {
   const [tone, text] = !s.session && link.state === "off" ? ["dim", "not connected"]
-    : link.state === "lost" ? ["bad", "disconnected"]
+    : link.state === "lost" || link.state === "refused" ? ["bad", "disconnected"]
     : link.state === "connecting" ? ["model", "connecting"]
     : link.isBehind ? ["model", "catching up"]
     : link.state === "open" ? ["ok", "connected"] : ["dim", "closed"];

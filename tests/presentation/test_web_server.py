@@ -62,12 +62,10 @@ def test_a_port_in_use_is_named_with_the_next_free_one() -> None:
             assert free.getsockname()[1] > port
 
 
-@pytest.mark.parametrize(
-    ("host", "port"), [("127.0.0.1", 70_000), ("no such host", 0), ("a" * 80, 0)]
-)
-def test_an_address_that_cannot_be_had_is_named(host: str, port: int) -> None:
-    with pytest.raises(ServerError):
-        listen(host, port)
+@pytest.mark.parametrize("port", [70_000, -1])
+def test_a_port_that_is_none_is_named(port: int) -> None:
+    with pytest.raises(ServerError, match=str(port)):
+        listen(port=port)
 
 
 @pytest.mark.fault("O16")

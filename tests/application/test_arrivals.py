@@ -106,8 +106,12 @@ SCRIPTS = st.lists(REPLIES, max_size=4)
 # -- playing it ----------------------------------------------------------------------------------
 
 
-async def play(script: list[Any], arrivals: list[tuple[float, Arrival]]) -> Stage:
+async def play(
+    script: list[Any], arrivals: list[tuple[float, Arrival]], *, settle: bool = True
+) -> Stage:
+    """Let all this happen to a session, wait until it is done with it or not, and close it."""
     model = ScriptedModel([*script, reply("Well.", delay=0.5)], repeat_last=True)
+    loop = asyncio.get_running_loop()
     async with stage(model=model, tools=TOOLS, limits=LIMITS) as on:
         on.say("message 0", "m0")
         sent = 1
@@ -115,10 +119,10 @@ async def play(script: list[Any], arrivals: list[tuple[float, Arrival]]) -> Stag
             if gap:
                 await asyncio.sleep(gap)
             sent += await arrive(on, arrival, sent)
-        await on.settled()
-        assert on.said("cancelled", "withdrawn") == [
-            said for said in on.said("cancelled", "withdrawn") if said.reason != "closed"
-        ]
+        if settle:
+            await on.settled()
+        at = loop.time()
+    assert loop.time() == at, "the close had to wait"
     for _ in range(10):
         await asyncio.sleep(0)
     assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -152,7 +156,10 @@ async def arrive(on: Stage, arrival: Arrival, sent: int) -> int:
     return 0
 
 
-@given(SCRIPTS, ARRIVALS, st.none() | st.integers(0, 99))
+SEEDS = st.none() | st.integers(0, 99)
+
+
+@given(SCRIPTS, ARRIVALS, SEEDS)
 def test_whatever_arrives_when_the_story_and_the_history_are_right(
     script: list[Any], arrivals: list[tuple[float, Arrival]], seed: int | None
 ) -> None:
@@ -161,6 +168,21 @@ def test_whatever_arrives_when_the_story_and_the_history_are_right(
     delivered = [said.message_id for said in on.said("delivered")]
     users = [said.message_id for said in on.runtime.history if said.role == "user"]
     assert delivered == users
+    assert {said.reason for said in on.said("cancelled", "withdrawn")} <= {
+        "user",
+        "interrupted",
+        "cancelled",
+    }
+    assert {said.content for said in on.said("late_reply")} <= {"from outside"}
+
+
+@given(SCRIPTS, ARRIVALS, SEEDS)
+def test_closed_at_any_moment_everything_accepted_ends_and_nothing_is_left(
+    script: list[Any], arrivals: list[tuple[float, Arrival]], seed: int | None
+) -> None:
+    on = simulate(lambda: play(script, arrivals, settle=False), seed=seed)
+
+    assert on.runtime.session.is_idle
 
 
 # -- the same again ------------------------------------------------------------------------------

@@ -161,7 +161,8 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
     get link() { return { ...link, retryIn: Math.max(0, link.retryAt - performance.now()) }; },
     get outbox() { return outbox; },
     get sessionId() { return sessionId; },
-    now: () => clock.now(),
+    /** A run whose server is gone stands still; one that is only out of reach goes on. */
+    now: () => (link.state === "refused" ? (state.entries.at(-1)?.t ?? 0) : clock.now()),
     get,
     send(content, mode, agent) {
       outbox = [...outbox, { id: newId(), content, mode, agent }];

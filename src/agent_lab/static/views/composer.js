@@ -67,8 +67,8 @@ export function createComposer(root, actions) {
       send.disabled = !area.value.trim() || isLong || isClosed || (!ui.agent && !state.session);
       area.placeholder = isRunning ? "Write while it runs …" : "Write a message";
       const isFirst = !isTipped && state.turns.length === 1 && state.messages.size === 1 && openCalls(state).some((c) => c.startedAt !== null);
-      if (isFirst) tip.hidden = false;
-      else if (!tip.hidden && !isRunning) closeTip();
+      if (isFirst && !isClosed) tip.hidden = false;
+      else if (!tip.hidden && (!isRunning || isClosed)) closeTip();
     },
   };
 }

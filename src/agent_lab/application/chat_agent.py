@@ -2,7 +2,8 @@
 
 from asyncio import CancelledError, current_task, sleep
 from collections.abc import AsyncIterator, Callable
-from typing import assert_never
+from inspect import iscoroutine
+from typing import assert_never, cast
 
 from agent_lab.application.gate import Hop
 from agent_lab.application.nudge import Nudge
@@ -25,6 +26,7 @@ class ChatAgent:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._conversation = session.conversation
+        self._is_stopping = session.is_stopping  # of this crew; a later crew has its own
         self._nudge: Nudge | None = None
         self._text: list[str] = []
         self._text_at = float("-inf")
@@ -39,8 +41,8 @@ class ChatAgent:
         """
         task = current_task()
         assert task is not None
-        nudge = self._nudge = Nudge(task, self._session.is_stopping)
-        while self._nudge is nudge:
+        nudge = self._nudge = Nudge(task, self._is_stopping)
+        while self._nudge is nudge and not self._is_stopping():
             try:
                 await self._work(nudge)
             except CancelledError:
@@ -71,6 +73,11 @@ class ChatAgent:
                     decide(receive(await queue.get()))
                 case _:
                     assert_never(action)
+
+    def stand_down(self) -> None:
+        """The session stops: leave what you do, after cleaning up if you were told so already."""
+        if self._nudge is not None and not self._nudge.pending:
+            self._nudge()
 
     def _nudged(self) -> None:
         """Throw the worker out of its await; a model that holds on to it is left behind."""
@@ -140,10 +147,10 @@ class ChatAgent:
         session, conversation, call = self._session, self._conversation, request.call
         try:
             stream = session.model.stream(request)
-            if isinstance(stream, AsyncIterator):
-                await self._hear_all(call, stream)
-            else:
+            if iscoroutine(stream):
                 self._hear(call, await stream)
+            else:
+                await self._hear_all(call, cast("AsyncIterator[ModelEvent]", stream))
         except BaseException as error:
             fault = self._fault(error)
             if fault is error:

@@ -36,6 +36,7 @@ class EventAgent:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._conversation = session.conversation
+        self._is_stopping = session.is_stopping  # of this crew; a later crew has its own
         self._busy: dict[str, Runner] = {}
         self._runners: set[Runner] = set()
         self._idle = 0
@@ -46,12 +47,12 @@ class EventAgent:
         """Be one runner until `events` is closed; raises QueueClosed then."""
         task = current_task()
         assert task is not None
-        runner = Runner(Nudge(task, self._session.is_stopping))
+        runner = Runner(Nudge(task, self._is_stopping))
         self._runners.add(runner)
         self._idle += 1
         events = self._session.queues.events
         try:
-            while not runner.abandoned:
+            while not runner.abandoned and not self._is_stopping():
                 try:
                     await self._serve(runner, await events.get())
                 except CancelledError:
@@ -80,6 +81,12 @@ class EventAgent:
                 self._idle += 1
             if self._busy.get(call.call_id) is runner:
                 del self._busy[call.call_id]
+
+    def stand_down(self) -> None:
+        """The session stops: everybody leaves what he does, after cleaning up."""
+        for runner in self._runners:
+            if not runner.nudge.pending:
+                runner.nudge()
 
     # -- one call --------------------------------------------------------------------------------
 
@@ -172,7 +179,7 @@ class EventAgent:
         """The tool ignores its cancellation: leave it, count it, and go on with another runner."""
         runner.abandoned = True
         runner.call = None
-        self._runners.remove(runner)
+        self._runners.discard(runner)
         self._session.abandoned.tasks += 1
         if not self._idle:
             self.spawn()

@@ -7,7 +7,7 @@ has let go of is told to the reader as a `Gap`.
 
 from asyncio import Future, get_running_loop
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -18,7 +18,6 @@ from agent_lab.domain.payloads import (
     Assistant,
     LateReply,
     QueueOp,
-    Text,
     ToolCalled,
     ToolReplied,
 )
@@ -48,17 +47,15 @@ class Gap(msgspec.Struct, frozen=True):
     last: int
 
 
-class HandOff(NamedTuple):
-    """A put or a take as it is first written down; it becomes an entry when it is read."""
-
-    at: float
-    queue: Literal["input", "events"]
-    op: Literal["put", "take"]
-    item: ChatMessage | ToolCalled
-    depth: int
-    where: tuple[int | None, int | None]
-
-
+HandOff = tuple[
+    float,
+    Literal["input", "events"],
+    Literal["put", "take"],
+    ChatMessage | ToolCalled,
+    int,
+    tuple[int | None, int | None],
+]
+"""A put or a take as it is first written down: time, queue, op, item, depth, turn and step."""
 _Line = Entry | HandOff | tuple[float, AnyPayload]
 
 
@@ -110,7 +107,7 @@ class Journal:
         where: tuple[int | None, int | None],
     ) -> None:
         """Write down a put or a take."""
-        self._lines.append(HandOff(self._now(), queue, op, item, depth, where))
+        self._lines.append((self._now(), queue, op, item, depth, where))
         if self._waiters:
             self._wake()
 
@@ -126,19 +123,8 @@ class Journal:
         line = self._lines[index]
         if isinstance(line, Entry):
             return line
-        if isinstance(line, HandOff):
-            turn, step = line.where
-            payload: AnyPayload = QueueOp(
-                turn=turn,
-                step=step,
-                queue=line.queue,
-                op=line.op,
-                item=item_id(line.item),
-                depth=line.depth,
-            )
-        else:
-            payload = line[1]
-        made = self._lines[index] = Entry(self._first + index, line[0], payload)
+        at, payload = line if len(line) == 2 else (line[0], _queue_op(line))
+        made = self._lines[index] = Entry(self._first + index, at, payload)
         return made
 
     async def follow(self, after: int = 0) -> AsyncIterator[Sequence[Entry] | Gap]:
@@ -207,15 +193,19 @@ def item_id(item: ChatMessage | ToolCalled) -> str:
     return (item.message_id if item.role == "user" else item.tool_call_id) or ""
 
 
+def _queue_op(line: HandOff) -> QueueOp:
+    _, queue, op, item, depth, (turn, step) = line
+    return QueueOp(turn=turn, step=step, queue=queue, op=op, item=item_id(item), depth=depth)
+
+
 def _weight(lines: Sequence[_Line]) -> int:
-    """Rough bytes of these lines: their long texts, and the same for everything else."""
+    """Rough bytes of these lines: the long texts, and the same for everything else."""
     size = _OVERHEAD * len(lines)
     for line in lines:
-        match line.payload if isinstance(line, Entry) else line[1]:
-            case ToolReplied(content=str(text)) | LateReply(content=str(text)):
-                size += len(text)
-            case Assistant(content=str(text)) | Accepted(content=str(text)) | Text(text=text):
-                size += len(text)
-            case _:
-                pass
+        said = line.payload if isinstance(line, Entry) else line[1]
+        if isinstance(said, _LONG):
+            size += len(said.content or "")
     return size
+
+
+_LONG = (ToolReplied, LateReply, Assistant, Accepted)

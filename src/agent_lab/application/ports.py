@@ -1,8 +1,8 @@
 """What the application needs from outside; each port has two implementations at least."""
 
 from asyncio import AbstractEventLoop
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol, runtime_checkable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Protocol, runtime_checkable
 
 from agent_lab.domain.messages import ModelEvent, ModelRequest, Reply
 
@@ -12,10 +12,11 @@ class Model(Protocol):
     """Something that answers a history.
 
     `stream` gives the answer as it comes, an iterator of `TextDelta` and `CallDelta` pieces and
-    one `Finish`, or of a whole `Reply`; a model that does not stream gives an awaitable of the
-    `Reply` instead (`async def stream(self, request): return Reply(...)`). A stream that ends without `Finish` or `Reply` counts as cut: its text is
-    void and none of its calls run. Raise `ModelError` for a fault of the provider. The task that
-    iterates is cancelled when the turn is; clean up in `finally`.
+    one `Finish`, or of a whole `Reply`; a model that does not stream gives the `Reply` from a
+    coroutine instead (`async def stream(self, request): return Reply(...)`). A stream that ends
+    without `Finish` or `Reply` counts as cut: its text is void and none of its calls run. Raise
+    `ModelError` for a fault of the provider. The task that iterates is cancelled when the turn
+    is; clean up in `finally`.
     """
 
     @property
@@ -28,7 +29,9 @@ class Model(Protocol):
         """The wire format it speaks, such as `openai_chat`."""
         ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent] | Awaitable[Reply]:
+    def stream(
+        self, request: ModelRequest
+    ) -> AsyncIterator[ModelEvent] | Coroutine[Any, Any, Reply]:
         """Ask it; nothing happens before the first event is awaited."""
         ...
 

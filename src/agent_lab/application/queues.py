@@ -4,34 +4,18 @@ All three are work queues: each item goes to one taker. Puts and takes of `input
 journal entries, written in `_put` and `_get`; holding happens in `put()` and `get()`.
 """
 
-from asyncio import Event, Future, Queue, QueueEmpty, QueueFull, get_running_loop
-from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, Protocol, TypeVar, cast
-
-import msgspec
+from asyncio import QueueFull
+from typing import Literal, Protocol, TypeVar, cast
 
 from agent_lab.application.gate import Drop, Gate, Hop
 from agent_lab.application.journal import Journal
+from agent_lab.application.runtime_queue import RuntimeQueue
 from agent_lab.domain.errors import InvalidRole, QueueClosed
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.domain.payloads import AnyPayload, ToolCalled
 
-T = TypeVar("T")
-I = TypeVar("I", bound=ChatMessage | ToolCalled)
+ItemT = TypeVar("ItemT", bound=ChatMessage | ToolCalled)
 QueueName = Literal["input", "events"]
-
-
-class Statistics(msgspec.Struct, frozen=True):
-    """What went through a queue so far; `peak` is the most it ever held."""
-
-    name: str
-    size: int
-    maxsize: int
-    puts: int
-    takes: int
-    peak: int
-    closed: bool
 
 
 class Desk(Protocol):
@@ -62,130 +46,7 @@ class Desk(Protocol):
         ...
 
 
-class RuntimeQueue(Queue[T]):
-    """A bounded asyncio.Queue that can be closed and counts what passes."""
-
-    _queue: deque[T]
-    _getters: "deque[Future[None]]"
-    _putters: "deque[Future[None]]"
-    _wakeup_next: Callable[[Any], None]
-    _unfinished_tasks: int
-    _finished: Event
-
-    def __init__(self, name: str, maxsize: int) -> None:
-        super().__init__(maxsize)
-        self.name = name
-        self._bound = maxsize
-        self._closed = False
-        self._puts = self._takes = self._peak = 0
-        self._parked = False
-
-    def statistics(self) -> Statistics:
-        """Counts since the session began."""
-        return Statistics(
-            self.name,
-            self.qsize(),
-            self.maxsize,
-            self._puts,
-            self._takes,
-            self._peak,
-            self._closed,
-        )
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether close() was called."""
-        return self._closed
-
-    @property
-    def has_room(self) -> bool:
-        """Whether put_nowait would work now."""
-        return len(self._queue) < self._bound and not self._closed
-
-    def close(self, *, last: Iterable[T] = ()) -> None:
-        """No more puts; takes get what is left, then QueueClosed. Closing twice is fine.
-
-        `last` is added whether there is room or not.
-        """
-        for item in last:
-            self._put(item)
-        self._closed = True
-        for waiter in (*self._getters, *self._putters):
-            if not waiter.done():
-                waiter.set_result(None)
-
-    async def put(self, item: T) -> None:
-        """Add an item; waits for room. Cancelled while it waits, it has added nothing."""
-        if len(self._queue) >= self._bound:
-            await self.room()
-        if self._closed:
-            raise QueueClosed(self.name)
-        self.push(item)
-
-    def put_nowait(self, item: T) -> None:
-        """Add an item now; QueueFull when there is no room, QueueClosed after close()."""
-        if self._closed:
-            raise QueueClosed(self.name)
-        if len(self._queue) >= self._bound:
-            raise QueueFull
-        self.push(item)
-
-    def push(self, item: T) -> None:
-        """Add an item whether there is room or not."""
-        self._put(item)
-        if not self._unfinished_tasks:
-            self._finished.clear()
-        self._unfinished_tasks += 1
-        if self._getters:
-            self._wakeup_next(self._getters)
-
-    async def get(self) -> T:
-        """Take the next item; waits for one. A cancelled get loses nothing."""
-        while not self._queue:
-            await self._wait(self._getters)
-        return self.get_nowait()
-
-    def get_nowait(self) -> T:
-        """Take the next item now; QueueEmpty when there is none."""
-        if not self._queue:
-            raise QueueEmpty
-        item = self._get()
-        if self._putters:
-            self._wakeup_next(self._putters)
-        return item
-
-    def _put(self, item: T) -> None:
-        queue = self._queue
-        queue.append(item)
-        self._puts += 1
-        if len(queue) > self._peak:
-            self._peak = len(queue)
-
-    def _get(self) -> T:
-        self._takes += 1
-        return self._queue.popleft()
-
-    async def room(self) -> None:
-        """Wait until there is room, or the queue is closed."""
-        while len(self._queue) >= self._bound and not self._closed:
-            await self._wait(self._putters)
-
-    async def _wait(self, waiters: "deque[Future[None]]") -> None:
-        if self._closed and not self._queue:
-            raise QueueClosed(self.name)
-        waiter: Future[None] = get_running_loop().create_future()
-        waiters.append(waiter)
-        try:
-            await waiter
-        except BaseException:
-            if waiter in waiters:
-                waiters.remove(waiter)
-            elif waiters:  # woken and cancelled in the same tick: the next in line shall look
-                self._wakeup_next(waiters)
-            raise
-
-
-class WorkQueue(RuntimeQueue[I]):
+class WorkQueue(RuntimeQueue[ItemT]):
     """A queue whose puts and takes are entries and pass the gate."""
 
     def __init__(self, name: QueueName, maxsize: int, desk: Desk) -> None:
@@ -193,7 +54,7 @@ class WorkQueue(RuntimeQueue[I]):
         self._name: QueueName = name
         self._desk = desk
 
-    async def put(self, item: I) -> None:
+    async def put(self, item: ItemT) -> None:
         """Add an item: pass the gate, wait for room."""
         if self._desk.gate.hold is not None:
             passed = await self._held(item)
@@ -206,7 +67,7 @@ class WorkQueue(RuntimeQueue[I]):
             raise QueueClosed(self.name)
         self.push(item)
 
-    async def get(self) -> I:
+    async def get(self) -> ItemT:
         """Take the next item: wait for one, pass the gate. A cancelled get loses nothing."""
         while True:
             while not self._queue or self._parked:
@@ -217,16 +78,16 @@ class WorkQueue(RuntimeQueue[I]):
             if item is not None:
                 return item
 
-    async def _held(self, item: I) -> I | None:
+    async def _held(self, item: ItemT) -> ItemT | None:
         hold = self._desk.gate.hold
         assert hold is not None
         verdict = await hold(Hop("put", self._name, item))
         if isinstance(verdict, Drop):
             self._desk.discard(item)
             return None
-        return cast("I", verdict.item)
+        return cast("ItemT", verdict.item)
 
-    async def _held_head(self) -> I | None:
+    async def _held_head(self) -> ItemT | None:
         """Hold the head, then pop it if it is still the head. None: look again.
 
         What nobody wants any more is not held: its call was closed, its message withdrawn.
@@ -248,9 +109,9 @@ class WorkQueue(RuntimeQueue[I]):
         if isinstance(verdict, Drop):
             self._desk.discard(taken)
             return None
-        return cast("I", verdict.item)
+        return cast("ItemT", verdict.item)
 
-    def _put(self, item: I) -> None:
+    def _put(self, item: ItemT) -> None:
         queue = self._queue
         queue.append(item)
         self._puts += 1
@@ -259,7 +120,7 @@ class WorkQueue(RuntimeQueue[I]):
         desk = self._desk
         desk.journal.hand_off(self._name, "put", item, len(queue), desk.where)
 
-    def _get(self) -> I:
+    def _get(self) -> ItemT:
         self._takes += 1
         item = self._queue.popleft()
         desk = self._desk

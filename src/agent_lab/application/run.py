@@ -101,7 +101,7 @@ class Run(AsyncIterator[AnyPayload]):
     ) -> None:
         if self._ended:
             return
-        self._stop()
+        self._runtime.cancel(drop_waiting=True)
         await self._runtime.rest()
         self._drain()
         self._ended = True
@@ -109,15 +109,12 @@ class Run(AsyncIterator[AnyPayload]):
     def __del__(self) -> None:
         if self.is_live:
             with suppress(RuntimeError):  # the loop is closed
-                self._runtime.loop.call_soon_threadsafe(self._stop)
+                self._runtime.loop.call_soon_threadsafe(self._runtime.forget_run)
 
     async def _end(self) -> None:
         self._ended = True
         if self._runtime.leaves_with_run:
             await self._runtime.rest()
-
-    def _stop(self) -> None:
-        self._runtime.cancel(drop_waiting=True)
 
     def _drain(self) -> None:
         """What the run decided and nobody took must not be the next run's first payload."""

@@ -1,16 +1,15 @@
 """The runtime: one session, its root task, and the order in which things start and close."""
 
 import asyncio
-import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+from weakref import ReferenceType, ref
 
 from agent_lab.application.agent import Agent
-from agent_lab.application.chat_agent import ChatAgent
 from agent_lab.application.clock import SessionClock
-from agent_lab.application.event_agent import EventAgent
+from agent_lab.application.crew import Crew
 from agent_lab.application.gate import Gate, OpenGate
 from agent_lab.application.journal import Entry, Gap, Journal
 from agent_lab.application.ports import Model, Outside
@@ -29,10 +28,6 @@ from agent_lab.domain.messages import ChatMessage
 
 if TYPE_CHECKING:
     from agent_lab.application.request import DebugRunRequest
-
-log = logging.getLogger("agent_lab")
-
-Worker = Callable[[], Awaitable[None]]
 
 
 class Runtime:
@@ -59,12 +54,11 @@ class Runtime:
         self._gate = gate or OpenGate()
         self._saved = history
         self._session: Session | None = None
-        self._root: asyncio.Task[None] | None = None
-        self._group: asyncio.TaskGroup | None = None
+        self._crew: Crew | None = None
         self._crashes: deque[float] = deque()
         self._failure: BaseException | None = None
         self._closed = False
-        self._run: Run | None = None
+        self._run: ReferenceType[Run] | None = None
         self._entered = False
 
     # -- asking ----------------------------------------------------------------------------------
@@ -87,13 +81,15 @@ class Runtime:
         it early as `async with` cancels the turn, waiting messages too, and ends all its work
         before the next statement. Raises AlreadyRunning while another run is live.
         """
-        if self._run is not None and self._run.is_live:
+        live = self._run() if self._run is not None else None
+        if live is not None and live.is_live:
             raise AlreadyRunning(
                 f"session {self.session_id!r} has a live run; put the message on its input queue, "
                 "or wait for the run's end"
             )
-        self._run = Run(self, lambda: self.start(request))
-        return self._run
+        run = Run(self, lambda: self.start(request))
+        self._run = ref(run)  # weakly: a run that is broken off and forgotten cleans up
+        return run
 
     def follow(self, after: int = 0) -> AsyncIterator[Sequence[Entry] | Gap]:
         """Journal entries after `after`, in batches, as they are written; see Journal.follow."""
@@ -116,8 +112,9 @@ class Runtime:
     def withdraw(self, message_id: str) -> bool:
         """Take back a message that is not delivered yet; False if it is, or is unknown."""
         withdrawn = self.session.withdraw(message_id)
-        if withdrawn and self._run is not None and self.session.is_idle:
-            self._run.nothing_left()
+        run = self._run() if self._run is not None else None
+        if withdrawn and run is not None and self.session.is_idle:
+            run.nothing_left()
         return withdrawn
 
     def edit(self, message_id: str, content: str) -> bool:
@@ -174,16 +171,15 @@ class Runtime:
         await self.rest()
 
     async def rest(self) -> None:
-        """Stop the workers and wait until they are gone, two graces at most; start() wakes them."""
-        root, self._root = self._root, None
-        if root is None or root.done():
-            return
-        root.cancel()
-        limits = self.agent.limits
-        await asyncio.wait({root}, timeout=2 * limits.grace)
-        if not root.done():
-            self.session.abandoned.tasks += 1
-            log.warning("session %s: a tool or model ignores its cancellation", self.session_id)
+        """Stop the workers and return when they are gone; start() brings new ones."""
+        if self._crew is not None:
+            await self._crew.dismiss()
+
+    def forget_run(self) -> None:
+        """A run was broken off and forgotten: stop its work."""
+        self.cancel(drop_waiting=True)
+        if self.leaves_with_run and self._crew is not None:
+            self._crew.cancel()
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -219,9 +215,8 @@ class Runtime:
         if self._closed:
             raise self._ended()
         session = self.session
-        if self._root is None or self._root.done():
-            loop = asyncio.get_running_loop()
-            self._root = loop.create_task(self._work(session), name=f"agent_lab {self.session_id}")
+        if self._crew is None or not self._crew.is_working:
+            self._crew = Crew(session, self)
         return session
 
     def _ended(self) -> Exception:
@@ -245,72 +240,38 @@ class Runtime:
             "user", request.content, mode=request.mode, message_id=request.message_id
         )
 
-    async def _work(self, session: Session) -> None:
-        """The root task: the workers' group, and what happens when it ends."""
-        session.is_stopping = self._is_stopping
-        chat, events = ChatAgent(session), EventAgent(session)
-        try:
-            async with asyncio.TaskGroup() as group:
-                chat.replace = lambda: group.create_task(self._supervise(chat.run))
-                events.spawn = lambda: group.create_task(self._supervise(events.run))
-                chat.replace()
-                events.spawn()
-        finally:
-            if self._root is not None:  # nobody asked for it: not rest()
-                self._wind_down()
+    # -- what the crew tells -----------------------------------------------------------------------
 
-    async def _supervise(self, worker: Worker) -> None:
-        """Run a worker, again after a crash; too many crashes close the session."""
-        while True:
-            try:
-                return await worker()
-            except QueueClosed as closed:
-                return self._queue_closed(closed)
-            except asyncio.CancelledError:
-                if not self._is_stopping():
-                    log.error("session %s: a worker was cancelled from outside", self.session_id)
-                    self._wind_down()
-                raise
-            except Exception as error:
-                log.exception("session %s: a worker crashed", self.session_id)
-                self._crashed(error)
-            except BaseException as error:
-                self._failure = error
-                raise
-
-    def _is_stopping(self) -> bool:
-        """Whether a cancellation in a worker is the session's own end."""
-        root = self._root
-        return self._closed or root is None or root.cancelling() > 0 or self._failure is not None
-
-    def _queue_closed(self, closed: QueueClosed) -> None:
+    def queue_closed(self, closed: QueueClosed) -> None:
         """A queue was closed: by us, at the end, or by somebody whose session this then ends."""
         if not self._closed:
-            session = self.session
-            session.decide(
-                session.conversation.stopped(
-                    "queue_closed",
-                    f"the queue {closed.queue!r} was closed while the session worked",
-                    "open a new session",
-                )
-            )
+            said = f"the queue {closed.queue!r} was closed while the session worked"
+            self._stop_turn("queue_closed", said, "open a new session")
             self._wind_down()
 
-    def _crashed(self, error: Exception) -> None:
+    def crashed(self, error: Exception) -> None:
+        """A worker fell over; too many in a minute close the session."""
         session = self.session
         said = f"a worker crashed: {type(error).__name__}: {error}"
-        session.control(
-            session.conversation.stopped(
-                "internal", said, "this is a fault of agent_lab; the worker was started again"
-            )
+        self._stop_turn(
+            "internal", said, "this is a fault of agent_lab; the worker was started again"
         )
-        now = asyncio.get_running_loop().time()
+        now = session.loop.time()
         self._crashes.append(now)
         while self._crashes[0] < now - 60:
             self._crashes.popleft()
         if len(self._crashes) >= session.limits.crashes:
             self._failure = error
             self._wind_down()
+
+    def left(self, error: BaseException | None) -> None:
+        """The workers are gone and nobody sent them: the session ends with them."""
+        self._failure = error
+        self._wind_down()
+
+    def _stop_turn(self, code: str, message: str, hint: str) -> None:
+        session = self.session
+        session.control(session.conversation.stopped(code, message, hint))
 
     def _wind_down(self) -> None:
         """Everything accepted gets its end, and every waiter is told. Once."""

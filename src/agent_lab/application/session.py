@@ -18,8 +18,8 @@ from agent_lab.application.journal import Journal
 from agent_lab.application.ports import Model, Outside
 from agent_lab.application.queues import RuntimeQueues
 from agent_lab.domain.conversation import Conversation
-from agent_lab.domain.inbox import At
 from agent_lab.domain.errors import InputFull, MessageRejected
+from agent_lab.domain.inbox import At
 from agent_lab.domain.messages import ChatMessage, ReplyKind
 from agent_lab.domain.payloads import (
     AnyPayload,

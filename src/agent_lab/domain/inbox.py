@@ -1,7 +1,7 @@
 """User messages between their acceptance and their delivery, and the receipts they get.
 
 Every accepted message is here until it is delivered or withdrawn, whether it still lies in the
-`input` queue or was taken from it; ids are remembered for good, so that a resend runs nothing twice.
+`input` queue or was taken from it. Ids are remembered for good, so a resend runs nothing twice.
 """
 
 from collections.abc import Iterator, Mapping

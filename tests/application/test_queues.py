@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agent_lab import ChatMessage, DebugRuntime, Limits, tool
-from agent_lab.application.queues import RuntimeQueue, Statistics
+from agent_lab.application.runtime_queue import RuntimeQueue, Statistics
 from agent_lab.domain.errors import (
     InputFull,
     InvalidRole,

@@ -121,14 +121,18 @@ class Client:
 
     async def until(self, *types: str, **fields: Any) -> Frame:
         """Read on to a frame of one of these types with these fields, and give it."""
-        async with asyncio.timeout(BOUND):
-            while True:
-                while self._read < len(self.frames):
-                    frame = self.frames[self._read]
-                    self._read += 1
-                    if frame["type"] in types and fields.items() <= frame.items():
-                        return frame
+        while True:
+            frame = await self.next()
+            if frame["type"] in types and fields.items() <= frame.items():
+                return frame
+
+    async def next(self) -> Frame:
+        """The next frame."""
+        if self._read == len(self.frames):
+            async with asyncio.timeout(BOUND):
                 self._take(await self.connection.recv())
+        self._read += 1
+        return self.frames[self._read - 1]
 
     async def end(self) -> Frame:
         """Read on to the end of a turn that leaves nothing pending."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 
 import pytest
 
@@ -11,7 +12,7 @@ from agent_lab import Agent, Limits
 from agent_lab.presentation.downstream import SocketLimits
 from agent_lab.presentation.guard import SUBPROTOCOL
 from agent_lab.testing import ScriptedModel, call, reply
-from tests.presentation.helpers_server import Doors, Serving, looker, seqs, talker
+from tests.presentation.helpers_server import Doors, Frame, Serving, looker, seqs, talker
 
 MESSAGE = {"type": "user_message", "content": "And Rome?", "message_id": "m2"}
 
@@ -389,3 +390,56 @@ async def test_a_cancel_is_not_held_up_by_a_client_that_reads_nothing() -> None:
                 assert isinstance(found, list)
                 if any(entry.payload.type == "cancelled" for entry in found):
                     break
+
+
+# -- coming back ---------------------------------------------------------------------------------
+
+
+@pytest.mark.fault("C24")
+@pytest.mark.parametrize("seed", range(3))
+async def test_cut_at_any_frame_and_back_again_nothing_is_missed_and_nothing_doubled(
+    seed: int,
+) -> None:
+    chance = random.Random(seed)
+    async with Serving(storyteller(300), limits=SocketLimits(backlog=40)) as serving:
+        whole = await serving.run()
+        session_id = (await whole.until("session"))["session_id"]
+        seen: list[Frame] = []
+        while not seen or seen[-1]["type"] != "done":
+            client = await serving.attach(session_id, len(seen))
+            for _ in range(chance.randrange(1, 40)):
+                frame = await client.next()
+                if frame["type"] == "done":
+                    break
+            client.cut()
+            seen += client.entries
+        await whole.end()
+
+        assert seen == whole.entries
+
+
+@pytest.mark.fault("C29")
+async def test_cancel_and_goodbye_in_one_breath_end_the_turn_once() -> None:
+    doors = Doors()
+    async with Serving(looker(doors)) as serving:
+        client = await serving.run("Look")
+        await client.until("session")
+        await doors.inside()
+        for _ in range(3):
+            await client.send({"type": "cancel", "turn": 1})
+        await client.close()
+        again = await serving.attach(client.session_id)
+        await again.end()
+        await again.send({"type": "cancel", "turn": 1})
+
+        assert (await again.until("error"))["code"] == "not_running"
+        assert len(again.said("cancelled", "done", "error")) == 1
+
+
+@pytest.mark.fault("C28")
+async def test_a_cancel_right_behind_the_run_ends_it_before_or_after_it_began() -> None:
+    async with Serving(looker(Doors())) as serving:
+        client = await serving.connect({"content": "Look"}, {"type": "cancel", "turn": 1})
+        end = await client.end()
+
+        assert (end["type"], end["turn"]) == ("cancelled", 1)

@@ -7,6 +7,7 @@ comes from outside; a tool's own CancelledError is the tool's fault (R06).
 
 import asyncio
 import contextvars
+import inspect
 from collections.abc import Callable, Coroutine, Generator
 from threading import Thread
 from typing import Any
@@ -26,7 +27,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 async def run_async(tool: Tool, arguments: dict[str, Any], nudge: Nudge, *, limit: int) -> Outcome:
-    """Run an async tool in a context of its own; raises CancelledError only if we were cancelled."""
+    """Run an async tool in its own context; raises CancelledError only if we were cancelled."""
     try:
         bound = tool.bind(arguments)
     except Exception as error:
@@ -120,6 +121,9 @@ class _InOwnContext:
 
 def _result(value: Any, limit: int) -> Outcome:
     """The text of a result: strings as they are, None as nothing, all else as JSON."""
+    if inspect.iscoroutine(value):
+        value.close()
+        return Outcome("Error: the tool returned a coroutine; make it an async def", "error")
     try:
         text = value if isinstance(value, str) else _as_json(value)
         if len(text) <= limit and text.isascii():

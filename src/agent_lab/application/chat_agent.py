@@ -42,14 +42,20 @@ class ChatAgent:
         task = current_task()
         assert task is not None
         nudge = self._nudge = Nudge(task, self._is_stopping)
-        while self._nudge is nudge and not self._is_stopping():
-            try:
-                await self._work(nudge)
-            except CancelledError:
-                if not nudge.absorb():
-                    raise
-                if self._nudge is nudge:
-                    self._session.clock.clear(_GRACE)
+        try:
+            while self._nudge is nudge and not self._is_stopping():
+                try:
+                    await self._work(nudge)
+                except CancelledError:
+                    if not nudge.absorb():
+                        raise
+                    if self._nudge is nudge:
+                        self._session.clock.clear(_GRACE)
+        finally:
+            if self._nudge is nudge:
+                self._nudge = None  # whoever works next has one of his own
+            else:
+                self._session.abandoned.tasks -= 1
 
     async def _work(self, nudge: Nudge) -> None:
         session, conversation = self._session, self._conversation
@@ -191,8 +197,10 @@ class ChatAgent:
 
     def _fault(self, error: BaseException) -> BaseException:
         """What the model raised as a ModelError; a cancellation that is ours stays what it is."""
-        if isinstance(error, ModelError | GeneratorExit | QueueClosed):
+        if isinstance(error, ModelError | QueueClosed):
             return error
+        if isinstance(error, GeneratorExit) and not (self._nudge and self._nudge.is_current):
+            return error  # our own coroutine is being closed
         if isinstance(error, CancelledError) and self._nudge is not None:
             if self._nudge.is_cancelled:
                 return error

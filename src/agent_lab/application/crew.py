@@ -56,36 +56,34 @@ class Crew:
         """Whether it was not dismissed and has not ended."""
         return not self._dismissed and not self._root.done()
 
-    async def dismiss(self) -> None:
-        """Send everybody home; may be called by several at once, and returns when they are gone.
-
-        Whoever works is thrown out of it and has the grace to clean up; then the root is
-        cancelled, and after one more grace what is left is left, and counted. A caller that is
-        cancelled leaves the stopping to go on.
-        """
+    def send_home(self) -> None:
+        """Everybody is thrown out of what he does, and cancelled for good after the grace."""
         if not self._dismissed:
             self._dismissed = True
             self._chat.stand_down()
             self._events.stand_down()
+            grace = self._session.limits.grace
+            last_call = self._session.loop.call_later(grace, self._root.cancel)
+            self._root.add_done_callback(lambda _: last_call.cancel())
+
+    async def dismiss(self) -> None:
+        """Send everybody home and return when they are gone; several may call it at once.
+
+        What is still there after two graces is left, and counted. A caller that is cancelled
+        leaves the stopping to go on.
+        """
+        self.send_home()
         if self._root.done():
             return
-        grace = self._session.limits.grace
-        await asyncio.wait({self._root}, timeout=grace)
-        if self._root.done():
-            return
-        self._root.cancel()
-        await asyncio.wait({self._root}, timeout=grace)
+        await asyncio.wait({self._root}, timeout=2 * self._session.limits.grace)
         if not self._root.done():
-            self._session.abandoned.tasks += 1
+            abandoned = self._session.abandoned
+            abandoned.tasks += 1
+            self._root.add_done_callback(lambda _: setattr(abandoned, "tasks", abandoned.tasks - 1))
             log.warning(
                 "session %s: a tool or model ignores its cancellation and was left behind",
                 self._session.session_id,
             )
-
-    def cancel(self) -> None:
-        """Stop at once and wait for nobody."""
-        self._dismissed = True
-        self._root.cancel()
 
     # -- inside ----------------------------------------------------------------------------------
 

@@ -59,7 +59,9 @@ class EventAgent:
                     if not runner.nudge.absorb():
                         raise
         finally:
-            if not runner.abandoned:
+            if runner.abandoned:
+                self._session.abandoned.tasks -= 1
+            else:
                 self._runners.remove(runner)
                 self._idle -= 1
 
@@ -72,6 +74,7 @@ class EventAgent:
         try:
             await self._run(runner, call)
         except Exception:
+            del self._busy[call.call_id]  # nobody is to be thrown out of a call that fell over
             self._recover(runner, call)
             raise
         finally:

@@ -142,8 +142,8 @@ class Runtime:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the session takes nothing any more."""
-        return self._closed
+        """Whether the session takes nothing any more; it does not outlive its loop."""
+        return self._closed or (self._session is not None and self._session.loop.is_closed())
 
     # -- open and close --------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class Runtime:
         """A run was broken off and forgotten: stop its work."""
         self.cancel(drop_waiting=True)
         if self.leaves_with_run and self._crew is not None:
-            self._crew.cancel()
+            self._crew.send_home()
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -189,13 +189,7 @@ class Runtime:
         return not self._entered
 
     def _make_session(self) -> Session:
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            raise NoEventLoop(
-                f"session {self.session_id!r} needs a running event loop; call this from a "
-                "coroutine, such as the one given to asyncio.run()"
-            ) from None
+        loop = _running_loop(self.session_id)
         limits = self.agent.limits
         return Session(
             self.session_id,
@@ -212,9 +206,13 @@ class Runtime:
         )
 
     def _open(self) -> Session:
-        if self._closed:
+        if self.is_closed:
             raise self._ended()
         session = self.session
+        if session.loop is not _running_loop(self.session_id):
+            raise NoEventLoop(
+                f"session {self.session_id!r} lives on another event loop; open one on this loop"
+            )
         if self._crew is None or not self._crew.is_working:
             self._crew = Crew(session, self)
         return session
@@ -266,7 +264,7 @@ class Runtime:
 
     def left(self, error: BaseException | None) -> None:
         """The workers are gone and nobody sent them: the session ends with them."""
-        self._failure = error
+        self._failure = self._failure or error
         self._wind_down()
 
     def _stop_turn(self, code: str, message: str, hint: str) -> None:
@@ -280,14 +278,23 @@ class Runtime:
         self._closed = True
         if self._session is None:
             return
-        session = self._session
+        session, queues = self._session, self._session.queues
+        while queues.input.qsize():  # what lies there is said while there is a journal to say it
+            session.decide(session.conversation.receive(queues.input.get_nowait()))
         session.decide(session.conversation.close())
         session.clock.stop()
-        queues = session.queues
-        while queues.input.qsize():  # what lies there is said to be late, while there is a journal
-            session.decide(session.conversation.receive(queues.input.get_nowait()))
         queues.input.close()
         queues.events.close()
         queues.output.close(last=session.outbox)
         session.outbox.clear()
         session.journal.end(lambda: self._ended() if self._failure is not None else None)
+
+
+def _running_loop(session_id: str) -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise NoEventLoop(
+            f"session {session_id!r} needs a running event loop; call this from a coroutine, such "
+            "as the one given to asyncio.run()"
+        ) from None

@@ -1,13 +1,16 @@
 """Tools: plain functions, described to the model by their type hints and docstring."""
 
 import inspect
+import re
 from collections.abc import Callable
-from typing import Any, get_type_hints, overload
+from typing import Any, cast, get_type_hints, overload
 
 import msgspec
 
 from agent_lab.domain.errors import ToolDefinitionError
 from agent_lab.domain.messages import ToolSchema
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}").fullmatch  # OpenAI and Anthropic answer 400 otherwise
 
 
 class Tool:
@@ -21,6 +24,11 @@ class Tool:
 
     def __init__(self, function: Callable[..., Any], *, timeout: float | None = None) -> None:
         """Read the function's signature; raises ToolDefinitionError for one without a schema."""
+        if not _NAME(function.__name__):
+            raise ToolDefinitionError(
+                f"a tool cannot be named {function.__name__!r}: providers take 1 to 64 letters, "
+                "digits, _ and -; define it with `def`, under such a name"
+            )
         self.function = function
         self.timeout = timeout
         self.is_async = inspect.iscoroutinefunction(function)
@@ -74,7 +82,13 @@ def as_tool(candidate: Tool | Callable[..., Any]) -> Tool:
 
 
 def _arguments_type(function: Callable[..., Any]) -> type[msgspec.Struct]:
-    hints = get_type_hints(function, include_extras=True)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise ToolDefinitionError(
+            f"tool {function.__name__!r}: a type hint names nothing: {error}; import it at the top "
+            "of the module"
+        ) from error
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -112,9 +126,29 @@ def _json_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
         "required": own.get("required", []),
         "additionalProperties": False,
     }
-    if components:
-        parameters["$defs"] = components
+    definitions = dict(components)
+    _lift(parameters, definitions, arguments.__name__)
+    if definitions:
+        parameters["$defs"] = definitions
     return parameters
+
+
+def _lift(schema: Any, definitions: dict[str, Any], tool: str) -> None:
+    """Move a foreign schema's own `$defs` to the root, where its `#/$defs/…` references look."""
+    if isinstance(schema, list):
+        for part in cast("list[Any]", schema):
+            _lift(part, definitions, tool)
+    if not isinstance(schema, dict):
+        return
+    parts = cast("dict[str, Any]", schema)
+    for name, definition in parts.pop("$defs", {}).items():
+        if definitions.setdefault(name, definition) != definition:
+            raise ToolDefinitionError(
+                f"tool {tool!r}: two different types are named {name!r}; rename one"
+            )
+        _lift(definition, definitions, tool)
+    for part in parts.values():
+        _lift(part, definitions, tool)
 
 
 def _foreign_schema(hint: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_lab import Limits
+from agent_lab import Agent, DebugRuntime, Limits
 from agent_lab.domain.conversation import Conversation
 from agent_lab.domain.dialects import openai_chat
 from agent_lab.domain.errors import MessageRejected
@@ -183,6 +183,27 @@ def test_closed_at_any_moment_everything_accepted_ends_and_nothing_is_left(
     on = simulate(lambda: play(script, arrivals, settle=False), seed=seed)
 
     assert on.runtime.session.is_idle
+
+
+@given(SCRIPTS, st.integers(0, 30), SEEDS)
+@settings(max_examples=settings().max_examples // 2)
+def test_a_run_left_at_any_payload_is_over_before_the_next_statement(
+    script: list[Any], payloads: int, seed: int | None
+) -> None:
+    async def main() -> tuple[float, set[asyncio.Task[Any]]]:
+        loop = asyncio.get_running_loop()
+        model = ScriptedModel([*script, reply("Well.", delay=0.5)], repeat_last=True)
+        runtime = DebugRuntime(Agent("left", model=model, tools=TOOLS, limits=LIMITS))
+        async with runtime.run("Oslo?") as run:
+            left = payloads
+            async for _ in run:
+                left -= 1
+                if left <= 0:
+                    break
+            at = loop.time()
+        return loop.time() - at, asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert simulate(main, seed=seed) == (0, set())
 
 
 # -- the same again ------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from agent_lab.domain.dialects.violations import Violation
 from agent_lab.presentation.history_file import (
     FileUnusable,
     HistoryFile,
-    as_text,
+    explain,
+    locate,
     read_history_file,
     read_profile_options,
 )
@@ -137,10 +138,53 @@ def test_profile_options_are_keys_and_values() -> None:
     assert read_profile_options(["model=a=b", "thinking="]) == {"model": "a=b", "thinking": ""}
 
 
-def test_escapes_in_a_history_are_shown() -> None:
-    bad = Violation("rule", None, ("\x1b[2J",), "why", "400", "fix", "warning")
+def test_escapes_in_a_history_are_shown(tmp_path: Path) -> None:
+    call = {"id": "\x1b[2J", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    file = written(tmp_path, [USER, {"role": "assistant", "tool_calls": [call]}])
 
-    text = as_text([bad], "gemini", 1)
+    for options in ((), ("--json",)):
+        code, out, _ = check(file, "--dialect", "openai_chat", *options)
+        assert code == 1
+        assert "\x1b" not in out and "[2J" in out
 
-    assert "\x1b" not in text
-    assert text.splitlines()[-1] == "valid for gemini: 1 message, 0 errors, 1 warning"
+
+UNANSWERED = (
+    "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+    "'tool_call_id'. The following tool_call_ids did not have response messages: c1"
+)
+
+
+def test_an_error_is_explained_without_a_history(tmp_path: Path) -> None:
+    answer = explain(UNANSWERED, as_json=False)
+
+    assert answer.is_good
+    assert answer.text.startswith("openai_chat: ") and "fix: " in answer.text
+    assert json.loads(explain(UNANSWERED, as_json=True).text)[0]["dialect"] == "openai_chat"
+    assert explain("It rained all day.", as_json=False) == ("no rule is known for this", False)
+
+
+def test_an_error_is_found_in_its_history(tmp_path: Path) -> None:
+    file = written(tmp_path, [USER, CALL, USER])
+
+    found = locate(UNANSWERED, file, "openai_chat", [], as_json=False)
+    other = locate("It rained all day.", file, "openai_chat", [], as_json=False)
+
+    assert found.is_good and found.text.startswith("error in message 1 (c1): ")
+    assert other == ("nothing in this history fits that error", False)
+
+
+def test_explain_is_an_option_of_check(tmp_path: Path) -> None:
+    command = [PROGRAM, "check", "--explain", UNANSWERED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+
+    assert done.returncode == 0
+    assert done.stdout.startswith("openai_chat: ")
+
+
+def test_check_of_nothing_says_what_to_give(tmp_path: Path) -> None:
+    file = written(tmp_path, [USER])
+
+    code, out, err = check(file)
+
+    assert (code, out) == (2, "")
+    assert err.startswith("agent-lab: say agent-lab check FILE.json --dialect")

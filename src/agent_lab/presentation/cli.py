@@ -11,7 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Annotated
 
-import msgspec
 import typer
 from rich.console import Console, Group
 from rich.live import Live
@@ -254,36 +253,37 @@ class _Rows:
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE.json", help="Messages, or a request body.")],
-    dialect: Annotated[str, typer.Option(help="Whose rules: openai_chat, anthropic, gemini, …")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE.json]", help="Messages, or a request body.")
+    ] = None,
+    dialect: Annotated[
+        str | None, typer.Option(help="Whose rules: openai_chat, anthropic, gemini, …")
+    ] = None,
     profile: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="What a verdict depends on, such as model=…"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+    error: Annotated[
+        str | None,
+        typer.Option("--explain", metavar="ERROR", help="Say what a provider's error is about."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
     debug: Debug = False,
 ) -> int:
-    """Check a history against a provider's rules.
+    """Check a history against a provider's rules, or explain the provider's error.
 
-    Exit status: 0 valid, 1 not valid, 2 when the file or an option cannot be used.
+    Exit status: 0 valid or explained, 1 not, 2 when the file or an option cannot be used.
     """
-    from agent_lab.domain.dialects.check import check_history
-    from agent_lab.domain.dialects.violations import (
-        HistoryUnreadable,
-        UnknownDialect,
-        UnknownProfileKey,
-    )
-    from agent_lab.presentation import history_file as history
-
     out = _own_output()
-    found = history.read_history_file(file)
-    given = found.profile | history.read_profile_options(profile or [])
-    try:
-        violations = check_history(found.messages, dialect, found.tools, **given)
-    except (HistoryUnreadable, UnknownDialect, UnknownProfileKey) as error:
-        raise Unusable(str(error)) from error
-    text = history.as_text(violations, dialect, len(found.messages))
-    if as_json:
-        text = visible_json(msgspec.json.encode(history.as_json(violations)).decode())
-    print(text, file=out, flush=True)
-    return DONE if history.verdict(violations) else FAILED
+    from agent_lab.presentation.history_file import check_file, explain, locate
+
+    if error is not None and file is None:
+        answer = explain(error, as_json=as_json)
+    elif file is None or dialect is None:
+        raise Unusable("say agent-lab check FILE.json --dialect openai_chat, or --explain 'ERROR'")
+    elif error is not None:
+        answer = locate(error, file, dialect, profile or [], as_json=as_json)
+    else:
+        answer = check_file(file, dialect, profile or [], as_json=as_json)
+    print(answer.text, file=out, flush=True)
+    return DONE if answer.is_good else FAILED

@@ -5,16 +5,28 @@ wire format.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from agent_lab.domain.dialects.violations import Violation
+import msgspec
+
+from agent_lab.domain.dialects.check import check_history
+from agent_lab.domain.dialects.explain import explain_error, locate_error
+from agent_lab.domain.dialects.violations import (
+    HistoryUnreadable,
+    UnknownDialect,
+    UnknownProfileKey,
+    Violation,
+)
 from agent_lab.domain.errors import AgentLabError
-from agent_lab.presentation.terminal import visible
+from agent_lab.presentation.terminal import visible, visible_json
 
 _LISTS = ("messages", "input", "contents")
 """Where a request body of Chat and Anthropic, of Responses, of Gemini has its history."""
+_MOST = 5
+"""Rules that an explanation names; servers that copied a text all fit it."""
 
 
 class FileUnusable(AgentLabError):
@@ -27,6 +39,13 @@ class HistoryFile(NamedTuple):
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]] | None
     profile: dict[str, Any]
+
+
+class Answer(NamedTuple):
+    """What to print, and whether it is what one hoped for."""
+
+    text: str
+    is_good: bool
 
 
 def read_history_file(path: Path) -> HistoryFile:
@@ -68,24 +87,58 @@ def read_profile_options(options: Sequence[str]) -> dict[str, Any]:
     return {key: value for key, _, value in pairs}
 
 
-def verdict(violations: Sequence[Violation]) -> bool:
-    """Whether a history with these is valid: warnings do not make it invalid."""
-    return not any(violation.severity == "error" for violation in violations)
-
-
-def as_json(violations: Sequence[Violation]) -> dict[str, Any]:
-    """The answer of `--json`."""
-    return {"valid": verdict(violations), "violations": list(violations)}
-
-
-def as_text(violations: Sequence[Violation], dialect: str, count: int) -> str:
+def check_file(path: Path, dialect: str, profile: Sequence[str], *, as_json: bool) -> Answer:
     """What is wrong, where, what the provider would say and how to mend it; the verdict last."""
-    said = [_told(violation) for violation in violations]
+    file = read_history_file(path)
+    given = file.profile | read_profile_options(profile)
+    with _as_unusable():
+        violations = check_history(file.messages, dialect, file.tools, **given)
     errors = sum(violation.severity == "error" for violation in violations)
-    warnings = len(violations) - errors
-    found = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
-    answer = "valid" if not errors else "not valid"
-    return "\n\n".join([*said, f"{answer} for {dialect}: {_count(count, 'message')}, {found}"])
+    if as_json:
+        return _json({"valid": not errors, "violations": violations}, is_good=not errors)
+    found = f"{_count(errors, 'error')}, {_count(len(violations) - errors, 'warning')}"
+    answer = "not valid" if errors else "valid"
+    end = f"{answer} for {dialect}: {_count(len(file.messages), 'message')}, {found}"
+    return Answer("\n\n".join([*map(_told, violations), end]), is_good=not errors)
+
+
+def explain(error: str, *, as_json: bool) -> Answer:
+    """Which rules a provider's error text is about; good if there are any."""
+    found = explain_error(error)
+    if as_json:
+        return _json([one._asdict() for one in found], is_good=bool(found))
+    said = [
+        f"{one.dialect}: {one.rule}\n  {one.explanation}\n  fix: {one.fix}" for one in found[:_MOST]
+    ]
+    if len(found) > _MOST:
+        said.append(f"{_count(len(found) - _MOST, 'less likely rule')} left out; --json has all")
+    return Answer(visible("\n\n".join(said)) or "no rule is known for this", is_good=bool(found))
+
+
+def locate(
+    error: str, path: Path, dialect: str, profile: Sequence[str], *, as_json: bool
+) -> Answer:
+    """Which faults of a history a provider's error text is about; good if there are any."""
+    file = read_history_file(path)
+    given = file.profile | read_profile_options(profile)
+    with _as_unusable():
+        found = locate_error(error, file.messages, dialect, file.tools, **given)
+    if as_json:
+        return _json(found, is_good=bool(found))
+    said = "\n\n".join(map(_told, found))
+    return Answer(said or "nothing in this history fits that error", is_good=bool(found))
+
+
+@contextmanager
+def _as_unusable() -> Generator[None]:
+    try:
+        yield
+    except (HistoryUnreadable, UnknownDialect, UnknownProfileKey) as error:
+        raise FileUnusable(str(error)) from error
+
+
+def _json(value: object, *, is_good: bool) -> Answer:
+    return Answer(visible_json(msgspec.json.encode(value).decode()), is_good=is_good)
 
 
 def _told(violation: Violation) -> str:

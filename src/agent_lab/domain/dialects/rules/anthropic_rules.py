@@ -54,6 +54,10 @@ ROLE_RULES = (
         "assistant turn.",
         "Move it behind the next user message; put the initial one into the system parameter.",
         "medium",
+        also=(
+            "messages.{i}: role 'system' must follow a 'user' message",
+            "messages.0: use the top-level 'system' parameter for the initial system prompt",
+        ),
     ),
     Rule(
         "block_in_wrong_role",
@@ -134,19 +138,19 @@ TOOL_RULES = (
         "Drop the copy, or rename the later id in call and result.",
     ),
     Rule(
-        "tool_use_not_last_in_message",
-        tools.tool_use_not_last,
-        "messages.{i}" + NOT_AFTER,
-        "Other content follows {ids} in the same assistant turn; nothing may stand behind a call.",
-        "Move the tool_use blocks to the end of the message.",
-    ),
-    Rule(
         "tool_use_unanswered",
         tools.tool_use_unanswered,
         "messages.{i}" + NOT_AFTER,
         "The model asked for tools, and the next message has no result for {ids}: a cancel, a "
         "crash or an interrupt came in between.",
         "Begin the next user message with a tool_result (is_error) for each of {ids}.",
+    ),
+    Rule(
+        "tool_use_not_last_in_message",
+        tools.tool_use_not_last,
+        "messages.{i}" + NOT_AFTER,
+        "Other content follows {ids} in the same assistant turn; nothing may stand behind a call.",
+        "Move the tool_use blocks to the end of the message.",
     ),
     Rule(
         "tool_result_not_first",

@@ -25,6 +25,7 @@ RULES = (
         "* GenerateContentRequest.contents[{i}].parts: contents.parts must not be empty.",
         "The content has no parts; often the model returned nothing and that was kept.",
         "Leave the content out.",
+        also=("Unable to submit request because it must include at least one parts field",),
     ),
     Rule(
         "part_without_data",
@@ -75,6 +76,10 @@ RULES = (
         "Gemini 3 wants the signature back on the first call of each step of the current turn.",
         "Store thoughtSignature with the call. For calls that the model did not make, "
         "skip_thought_signature_validator stands in.",
+        also=(
+            "because function call `{name}` in the {n}. content block is missing a",
+            "Function call is missing a thought_signature in functionCall parts.",
+        ),
     ),
     Rule(
         "function_name_invalid",

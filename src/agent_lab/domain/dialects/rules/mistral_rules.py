@@ -22,6 +22,7 @@ RULES = (
         "assistant",
         "The history ends with the model's own message, so there is nothing to answer.",
         "End with a user or tool message, or set prefix to have the message continued.",
+        also=("Expected last role User or Tool (or Assistant with prefix) for serving but got",),
     ),
     Rule(
         "tool_after_user",
@@ -84,6 +85,7 @@ RULES = (
         "Tool call id has to be defined.",
         "Calls and replies pair by id, and here there is none.",
         "Give the call an id, and its reply the same in tool_call_id.",
+        also=("Tool call id must be a non-empty string other than 'null' for tokenizer version",),
     ),
     Rule(
         "tool_call_id_format",

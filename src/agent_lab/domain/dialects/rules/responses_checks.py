@@ -131,10 +131,11 @@ def without_reasoning(view: ResponsesView) -> Iterator[Finding]:
     if not view.profile.produced:
         return
     ids = {item: i for i, item in _ids(view)}
+    thought = {item for item, i in ids.items() if view.kinds[i] == "reasoning"}
     for group in view.profile.produced:
-        missing = [item for item in group if item.startswith("rs") and item not in ids]
+        missing = [item for item in group if item.startswith("rs") and item not in thought]
         for item in group:
-            if missing and item in ids and not item.startswith("rs"):
+            if missing and item in ids and item not in thought:
                 kind = as_text(view.items[ids[item]].get("type")) or "message"
                 say = {"item": item, "type": kind, "reasoning": missing[0]}
                 yield Finding(ids[item], (), say)

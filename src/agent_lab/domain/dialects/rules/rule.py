@@ -38,7 +38,8 @@ class Rule(msgspec.Struct, frozen=True):
 
     `error` is the provider's text with `{i}` for the message's index, `{id}` and `{ids}` for the
     ids at fault, and what the finding says; `because` explains it in one plain sentence and `fix`
-    mends it. With confidence `low` the fault is a warning.
+    mends it. With confidence `low` the fault is a warning. `also` are other texts of the same
+    fault: older ones, or another door to the same provider.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Rule(msgspec.Struct, frozen=True):
     because: str
     fix: str
     confidence: Confidence = "high"
+    also: tuple[str, ...] = ()
 
 
 class Dialect(msgspec.Struct, frozen=True):

@@ -66,6 +66,7 @@ DEEPSEEK = (
         "In thinking mode each assistant message with calls must carry the reasoning it came with.",
         "Keep reasoning_content of the response in the message; it may be empty, not absent.",
         "medium",
+        also=("Missing `reasoning_content` field in the assistant message at message index {i}.",),
     ),
     Rule(
         "successive_roles",
@@ -126,6 +127,14 @@ QWEN = (
 )
 NOT_JSON_FIX = 'Store "{{}}" as the arguments and the raw text in the reply.'
 
+# What Python's parser says; nothing else in such an answer names the fault.
+JSON_TEXTS = (
+    "Unterminated string starting at: line {line} column {n}",
+    "Expecting value: line {line} column {n}",
+    "Expecting ',' delimiter: line {line} column {n}",
+    "Expecting property name enclosed in double quotes: line {line} column {n}",
+)
+
 VLLM = (
     *SHAPE_RULES,
     Rule(
@@ -142,6 +151,7 @@ VLLM = (
         "vLLM parses the arguments of old calls again, and these do not parse: the model's output "
         "was cut or wrong.",
         NOT_JSON_FIX,
+        also=JSON_TEXTS,
     ),
     *QWEN,
     ALTERNATE,
@@ -219,6 +229,10 @@ MINIMAX = (
         "This reply does not stand right after the message with its call.",
         "Move it there, or drop it when its call is gone.",
         "medium",
+        also=(
+            "tool result's tool id({id}) not found (2013)",
+            "tool result's tool id ({id}) not found (2013)",
+        ),
     ),
 )
 

@@ -1,0 +1,55 @@
+"""`repair_history`: a refused history made valid, and what was done to it."""
+
+from typing import Any
+
+import msgspec
+
+from agent_lab.domain.dialects.check import check, read_history
+from agent_lab.domain.dialects.repairs import anthropic, chat, gemini, responses
+from agent_lab.domain.dialects.repairs.passes import Change, Pass, run_passes
+
+PASSES: dict[str, tuple[Pass, ...]] = {
+    "openai_responses": responses.OPENAI,
+    "anthropic": anthropic.PASSES,
+    "gemini": gemini.PASSES,
+    "deepseek_responses": responses.DEEPSEEK,
+    **chat.PASSES,
+}
+
+
+class Repair(msgspec.Struct, frozen=True):
+    """The repaired history, and everything that was dropped, made, edited or moved for it."""
+
+    messages: list[dict[str, Any]]
+    changes: tuple[Change, ...]
+
+
+def repair_history(
+    messages: list[dict[str, Any]],
+    dialect: str,
+    tools: list[dict[str, Any]] | None = None,
+    **profile: Any,
+) -> list[dict[str, Any]]:
+    """A history that `check_history` finds valid for the same arguments.
+
+    It keeps every user message and every finished reply whose call is there; replies that had to
+    be made up say "Error: no result (the process stopped while the tool ran)". A valid history
+    (warnings do not count) comes back equal; the input is not changed; to repair twice is to
+    repair once. Faults in the tools are not in the messages, and stay.
+    """
+    return repair_report(messages, dialect, tools, **profile).messages
+
+
+def repair_report(
+    messages: list[dict[str, Any]],
+    dialect: str,
+    tools: list[dict[str, Any]] | None = None,
+    **profile: Any,
+) -> Repair:
+    """The same, with what was done: nothing is dropped or made silently."""
+    history = read_history(messages, dialect, tools, profile)
+    in_messages = msgspec.structs.replace(history, tools=[])
+    if all(found.severity == "warning" for found in check(in_messages)):
+        return Repair([*history.messages], ())
+    mended, changes = run_passes(history, PASSES[dialect])
+    return Repair(mended, tuple(changes))

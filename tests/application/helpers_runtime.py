@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import aclosing
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -43,19 +44,21 @@ def story(runtime: DebugRuntime, *types: str) -> list[str]:
 
 async def until(runtime: DebugRuntime, kind: str, *, count: int = 1) -> Any:
     """Wait until so many payloads of this type are in the journal, and give the last of them."""
-    async with asyncio.timeout(5):
-        async for _ in runtime.follow():
-            if len(found := said(runtime, kind)) >= count:
-                return found[-1]
-    raise AssertionError(f"the session closed before {kind!r} came; it said {story(runtime)}")
+    await _when(runtime, lambda: len(said(runtime, kind)) >= count)
+    return said(runtime, kind)[-1]
 
 
 async def settled(runtime: DebugRuntime) -> None:
     """Wait until no turn runs and no message waits."""
-    async with asyncio.timeout(5):
-        async for _ in runtime.follow():
-            if runtime.session.is_idle:
+    await _when(runtime, lambda: runtime.session.is_idle)
+
+
+async def _when(runtime: DebugRuntime, ready: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5), aclosing(runtime.follow()) as entries:  # type: ignore[type-var]  # a generator
+        async for _ in entries:
+            if ready():
                 return
+    raise AssertionError(f"the session closed before that came; it said {story(runtime)}")
 
 
 async def take_turn(runtime: DebugRuntime) -> list[AnyPayload]:

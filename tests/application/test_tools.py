@@ -253,9 +253,7 @@ def unresolved(parameters: dict[str, Any]) -> list[str]:
 
 
 def test_arguments_arrive_as_the_hints_want_them() -> None:
-    def move(
-        to: Place, at: Point, unit: Unit, order: Order, window: Window, n: float = 2
-    ) -> None: ...
+    def move(to: Place, at: Point, unit: Unit, order: Order, when: Window, n: int = 2) -> None: ...
 
     bound = tool(move).bind(
         {

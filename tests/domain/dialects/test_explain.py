@@ -37,8 +37,8 @@ def test_a_pasted_text_finds_the_message_in_its_history(case: dict[str, Any]) ->
 
 
 SEEN = [
-    pytest.param(seen["text"], (seen["dialect"], seen["rule"]), id=seen["rule"])
-    for seen in json.loads((DATA / "seen_errors.json").read_text(encoding="utf-8"))
+    pytest.param(seen["text"], (seen["dialect"], seen["rule"]), id=f"{n} {seen['rule']}")
+    for n, seen in enumerate(json.loads((DATA / "seen_errors.json").read_text(encoding="utf-8")))
 ]
 
 

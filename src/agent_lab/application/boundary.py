@@ -16,7 +16,7 @@ import msgspec
 
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.tools import Tool
-from agent_lab.domain.messages import ReplyKind
+from agent_lab.domain.messages import ReplyKind, clean
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -133,7 +133,7 @@ def _result(value: Any, limit: int) -> Outcome:
             f"Error: the tool returned a {type(value).__name__}, which is not JSON: {error}",
             "error",
         )
-    return Outcome(_cut(_clean(text), limit))
+    return Outcome(_cut(clean(text), limit))
 
 
 def _as_json(value: Any) -> str:
@@ -155,16 +155,11 @@ def _failed(error: BaseException) -> Outcome:
     named = type(error).__name__
     plain = isinstance(error, Exception) and text
     detail = text if plain else f"{named}: {text}" if text else named
-    return Outcome(_cut(_clean(f"Error: {detail}"), 10_000), "error")
+    return Outcome(_cut(clean(f"Error: {detail}"), 10_000), "error")
 
 
 def _bad_arguments(tool: Tool, error: Exception) -> Outcome:
     return Outcome(f"Error: the arguments do not fit {tool.name}: {error}", "bad_arguments")
-
-
-def _clean(text: str) -> str:
-    """Without lone surrogates, which no socket, file or database takes (T24)."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _cut(text: str, limit: int) -> str:

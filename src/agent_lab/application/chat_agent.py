@@ -10,7 +10,7 @@ from agent_lab.application.nudge import Nudge
 from agent_lab.application.session import Session
 from agent_lab.domain.actions import AwaitInput, AwaitReplies, CallModel, EndTurn, RunTools
 from agent_lab.domain.errors import ModelError, QueueClosed
-from agent_lab.domain.messages import EVENT_TYPES, ModelEvent, ModelRequest, TextDelta
+from agent_lab.domain.messages import EVENT_TYPES, ModelEvent, ModelRequest, TextDelta, clean
 from agent_lab.domain.payloads import ModelRequested, Text, ToolCalled
 
 _MODEL, _TEXT, _GRACE, _RETRY = "model call", "text", "model grace", "retry"
@@ -222,7 +222,7 @@ class ChatAgent:
         if not self._text:
             return
         session, conversation = self._session, self._conversation
-        text = "".join(self._text)
+        text = clean("".join(self._text))
         self._text.clear()
         session.clock.clear(_TEXT)
         if conversation.calling:

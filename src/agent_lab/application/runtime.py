@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Self
 from weakref import ReferenceType, ref
 
 from agent_lab.application.agent import Agent
-from agent_lab.application.clock import SessionClock
 from agent_lab.application.crew import Crew
 from agent_lab.application.gate import Gate, OpenGate
-from agent_lab.application.journal import Entry, Gap, Journal
+from agent_lab.application.journal import Entry, Gap
 from agent_lab.application.ports import Model, Outside
 from agent_lab.application.queues import RuntimeQueues
 from agent_lab.application.run import Run
@@ -189,19 +188,13 @@ class Runtime:
         return not self._entered
 
     def _make_session(self) -> Session:
-        loop = _running_loop(self.session_id)
-        limits = self.agent.limits
         return Session(
             self.session_id,
             self.agent,
             self._model,
             outside=self._outside,
             gate=self._gate,
-            clock=SessionClock(loop, self._outside.clock(loop)),
-            journal=Journal(
-                self._outside.clock(loop), entries=limits.journal_entries, size=limits.journal_bytes
-            ),
-            loop=loop,
+            loop=_running_loop(self.session_id),
             history=self._saved,
         )
 

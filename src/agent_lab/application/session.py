@@ -20,7 +20,7 @@ from agent_lab.application.queues import RuntimeQueues
 from agent_lab.domain.conversation import Conversation
 from agent_lab.domain.errors import InputFull, MessageRejected
 from agent_lab.domain.inbox import At
-from agent_lab.domain.messages import ChatMessage, ReplyKind
+from agent_lab.domain.messages import ChatMessage, ReplyKind, clean
 from agent_lab.domain.payloads import (
     AnyPayload,
     Rejected,
@@ -49,8 +49,6 @@ class Session:
         *,
         outside: Outside,
         gate: Gate,
-        clock: SessionClock,
-        journal: Journal,
         loop: AbstractEventLoop,
         history: Sequence[ChatMessage] = (),
     ) -> None:
@@ -61,8 +59,9 @@ class Session:
         self.limits = limits
         self.outside = outside
         self.gate = gate
-        self.clock = clock
-        self.journal = journal
+        now = outside.clock(loop)
+        self.clock = SessionClock(loop, now)
+        self.journal = Journal(now, entries=limits.journal_entries, size=limits.journal_bytes)
         self.loop = loop
         self.conversation = Conversation(agent.tools, limits, history)
         self.queues = RuntimeQueues(
@@ -154,9 +153,9 @@ class Session:
 
     def accept(self, message: ChatMessage) -> ChatMessage | None:
         """Give a user message its id and place; None for a repeat; raises MessageRejected."""
-        if message.message_id is None:
-            fresh = self.outside.new_id("m")
-            message = ChatMessage("user", message.content, mode=message.mode, message_id=fresh)
+        key, said = message.message_id or self.outside.new_id("m"), clean(message.content or "")
+        if key != message.message_id or said != message.content:
+            message = ChatMessage("user", said, mode=message.mode, message_id=key)
         receipts = self.conversation.accept(message)
         self.control(receipts)
         if not receipts:

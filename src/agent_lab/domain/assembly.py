@@ -8,6 +8,7 @@ from agent_lab.domain.messages import (
     TextDelta,
     ToolCall,
     Usage,
+    clean,
 )
 
 
@@ -38,7 +39,7 @@ class Assembly:
         """Take one event of the stream."""
         match event:
             case TextDelta():
-                self._text.append(event.text)
+                self._text.append(clean(event.text))
             case CallDelta():
                 partial = self._calls.setdefault(event.index, _PartialCall())
                 partial.id = event.id or partial.id

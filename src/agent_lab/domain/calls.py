@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from agent_lab.domain.messages import ChatMessage, Reply, ReplyKind
+from agent_lab.domain.messages import ChatMessage, Reply, ReplyKind, clean
 from agent_lab.domain.payloads import (
     AnyPayload,
     Assistant,
@@ -54,7 +54,7 @@ class Calls:
     def begin(self, reply: Reply, number: int, turn: int, step: int) -> list[AnyPayload]:
         """Open the round of an answer; calls that cannot run are closed at once."""
         parsed = parse_calls(reply, number, self._tools)
-        text = reply.content if reply.content and reply.content.strip() else None
+        text = clean(reply.content) if reply.content and reply.content.strip() else None
         self._history.append(ChatMessage("assistant", text, tool_calls=parsed.calls))
         current = self.current = Round(number, parsed.calls, turn, step)
         called = [
@@ -117,7 +117,7 @@ def late(message: ChatMessage, at: Mapping[str, int | None]) -> LateReply:
         **at,
         call_id=message.tool_call_id or "",
         name=message.name,
-        content=message.content or "",
+        content=clean(message.content or ""),
         kind=message.kind,
         is_error=message.is_error,
     )

@@ -20,7 +20,7 @@ from agent_lab.domain.assembly import Assembly
 from agent_lab.domain.calls import Calls, late
 from agent_lab.domain.inbox import At, Inbox
 from agent_lab.domain.limits import Limits
-from agent_lab.domain.messages import ChatMessage, ModelEvent, Reply, ReplyKind
+from agent_lab.domain.messages import ChatMessage, ModelEvent, Reply, ReplyKind, clean
 from agent_lab.domain.payloads import (
     AnyPayload,
     Assistant,
@@ -45,25 +45,6 @@ class Conversation:
     and `answers` count from 1. Nothing is raised on bad order: what comes too late is said to be
     late.
     """
-
-    __slots__ = (
-        "_answered",
-        "_assembly",
-        "_finish",
-        "_limits",
-        "_reply",
-        "answers",
-        "call",
-        "calling",
-        "calls",
-        "history",
-        "in_turn",
-        "inbox",
-        "start",
-        "step",
-        "turn",
-        "where",
-    )
 
     def __init__(
         self, tools: Collection[str], limits: Limits, history: Sequence[ChatMessage] = ()
@@ -209,8 +190,9 @@ class Conversation:
         if not (reply.content and reply.content.strip()):
             self._finish = "empty" if self._finish == "stop" else self._finish
             return ()
-        self.history.append(ChatMessage("assistant", reply.content))
-        return (Assistant(turn=self.turn, step=self.step, content=reply.content),)
+        text = clean(reply.content)
+        self.history.append(ChatMessage("assistant", text))
+        return (Assistant(turn=self.turn, step=self.step, content=text),)
 
     def retry(self, call: int, *, attempt: int, delay: float, code: str, message: str) -> Decided:
         """The call failed and will be made again, as the same step; nothing of it is kept."""

@@ -141,3 +141,8 @@ class ModelRequest(msgspec.Struct, frozen=True, gc=False):
     def history(self) -> list[ChatMessage]:
         """The messages this request carries, oldest first; a copy of the part of the list."""
         return self.messages[self.start : self.stop]
+
+
+def clean(text: str) -> str:
+    """The text without lone surrogates, which no socket, file or database takes (T24)."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from agent_lab.domain.messages import ChatMessage, Reply, ReplyKind, ToolCall
+from agent_lab.domain.messages import ChatMessage, Reply, ReplyKind, ToolCall, clean
 from agent_lab.domain.payloads import ToolCalled
 
 CUT_SHORT = ("length", "content_filter")
@@ -63,7 +63,7 @@ class Round:
             return reply
         return ChatMessage(
             "tool",
-            reply.content or "",
+            clean(reply.content or ""),
             tool_call_id=reply.tool_call_id,
             name=self.calls[reply.tool_call_id or ""].name,
             kind=reply.kind,
@@ -125,7 +125,7 @@ def parse_calls(reply: Reply, number: int, known: Iterable[str]) -> Parsed:
     seen: set[str] = set()
     cut = reply.finish_reason in CUT_SHORT
     for index, said in enumerate(reply.tool_calls):
-        call_id = _unique(said.id or f"call_{number}_{index}", seen)
+        call_id = _unique(clean(said.id) or f"call_{number}_{index}", seen)
         call, bad = _with_arguments(said, call_id)
         calls.append(call)
         if cut:
@@ -155,14 +155,10 @@ def _with_arguments(said: ToolCall, call_id: str) -> tuple[ToolCall, str | None]
     Blank text and `null` mean no arguments, as providers send them for tools without parameters.
     Of a key that comes twice the last value counts.
     """
-    raw = said.raw
+    raw, name = said.raw, clean(said.name)
     if raw is None:
-        return (said if said.id == call_id else _renamed(said, call_id)), None
+        return ToolCall(call_id, name, said.arguments), None
     try:
-        return ToolCall(call_id, said.name, _decode(raw), raw), None
+        return ToolCall(call_id, name, _decode(raw), raw), None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return ToolCall(call_id, said.name), raw if raw.strip() not in ("", "null") else None
-
-
-def _renamed(call: ToolCall, call_id: str) -> ToolCall:
-    return ToolCall(call_id, call.name, call.arguments, call.raw)
+        return ToolCall(call_id, name), clean(raw) if raw.strip() not in ("", "null") else None

@@ -206,6 +206,25 @@ def test_a_run_left_at_any_payload_is_over_before_the_next_statement(
     assert simulate(main, seed=seed) == (0, set())
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_cancellation_from_outside_wins_over_one_of_ours_in_the_same_tick(seed: int) -> None:
+    async def main() -> Stage:
+        model = ScriptedModel([reply("Well.", delay=1)])
+        async with stage(model=model, tools=TOOLS) as on:
+            on.say("Oslo?")
+            await on.until("model_request")
+            workers = [task for task in asyncio.all_tasks() if "_supervise" in repr(task)]
+            assert on.runtime.cancel() == "cancelled"
+            for worker in workers:
+                worker.cancel()
+            await asyncio.wait(workers)
+            await on.closed()
+        return on
+
+    on = simulate(main, seed=seed)
+    assert [said.reason for said in on.said("cancelled")] == ["user"]
+
+
 # -- the same again ------------------------------------------------------------------------------
 
 BUSY: list[tuple[float, Arrival]] = [

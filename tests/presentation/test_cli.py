@@ -267,6 +267,17 @@ def fetch(url: str, token: str = "") -> bytes:
         return answer.read()
 
 
+async def test_serve_without_a_file_is_the_demo_and_sigterm_ends_it(folder: Path) -> None:
+    async with started("serve", "--no-browser", cwd=folder) as process:
+        assert process.stdout is not None and process.stderr is not None
+        await process.stdout.readline()
+        assert await process.stderr.readline() == b"agent-lab: serving demo; Ctrl-C stops\n"
+        process.terminate()
+        out, err = await process.communicate()
+
+    assert (process.returncode, out, err) == (0, b"", b"")
+
+
 async def test_serve_on_a_port_in_use_names_a_free_one(folder: Path) -> None:
     async with started("serve", "--no-browser", cwd=folder) as first:
         assert first.stdout is not None

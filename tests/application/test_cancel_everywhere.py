@@ -196,9 +196,7 @@ async def nothing_is_left(scene: Scene) -> None:
     await asyncio.sleep(2)
     assert scene.busy == set()
     assert runtime.session.abandoned.tasks == 0
-    assert (
-        len(asyncio.all_tasks()) <= 7
-    )  # this one, the root, ChatAgent, a runner a call and a spare
+    assert len(asyncio.all_tasks()) <= 7  # this, root, ChatAgent, a runner a call, a spare
     await the_next_turn_works(scene)
 
 

@@ -48,8 +48,8 @@ def test_follow_from_every_seq_while_it_runs_equals_the_tail(seed: int | None) -
 
     def read_from_each(on: Stage, group: asyncio.TaskGroup) -> None:
         now = on.runtime.session.journal.last_seq
-        for after in (*range(reached[-1] + 1, now + 1), *range(0, now, 29)):
-            readers.append((after, group.create_task(read(on, after))))
+        starts = (*range(reached[-1] + 1, now + 1), *range(0, now, 29))
+        readers.extend((after, group.create_task(read(on, after))) for after in starts)
         reached.append(now)
 
     on = simulate(lambda: watched(read_from_each), seed=seed)

@@ -124,6 +124,24 @@ def test_the_provider_is_quoted_word_for_word() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("tokenizer", "rule"), [("v3", "call_reply_count"), ("v11", "tool_reply_unknown_id")]
+)
+def test_mistral_refuses_replies_to_calls_in_the_very_first_message(
+    tokenizer: str, rule: str
+) -> None:
+    """As mistral-common 1.13.1 does: it does not count the calls of the first message."""
+    call = {"id": "a1b2c3d4e", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    history = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a1b2c3d4e", "content": "4"},
+    ]
+
+    found = check_history(history, "mistral", tokenizer=tokenizer)
+
+    assert [(v.rule, v.where) for v in found] == [(rule, 1)]
+
+
 def nested(depth: int) -> list[Any]:
     deep: list[Any] = []
     for _ in range(depth):

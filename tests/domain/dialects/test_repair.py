@@ -157,3 +157,9 @@ def test_a_fault_of_the_tools_alone_leaves_the_messages_as_they_are() -> None:
     history = [{"role": "user", "content": "A"}]
 
     assert repair_history(history, "openai_chat", tools) == history
+
+
+def test_what_no_json_could_hold_is_still_repaired() -> None:
+    history = [{"role": "user", "content": {"when": object(), "who": {1, 2}}}]
+
+    assert errors(repair_history(history, "openai_chat"), "openai_chat", {}) == []

@@ -1,7 +1,7 @@
 """What is run, in which order, for each server with the Chat Completions format."""
 
 from agent_lab.domain.dialects.repairs import chat_messages as single
-from agent_lab.domain.dialects.repairs.chat_rounds import PAIRING
+from agent_lab.domain.dialects.repairs.chat_rounds import PAIRING, has_calls
 from agent_lab.domain.dialects.repairs.passes import (
     CONTINUE,
     UNDERSTOOD,
@@ -101,6 +101,14 @@ def split_said_and_called(history: History) -> list[Wire]:
     return split
 
 
+def begin_with_user(history: History) -> list[Wire]:
+    """mistral-common does not count calls in the very first message, and refuses their replies."""
+    messages = history.messages
+    if not messages or not has_calls(messages[0]):
+        return messages
+    return [{"role": "user", "content": CONTINUE}, *messages]
+
+
 def end_on_question(history: History) -> list[Wire]:
     """A history that ends with the model's words gets something to answer."""
     messages = history.messages
@@ -138,6 +146,7 @@ MISTRAL = (
     single.NAMES,
     single.rename_ids(lambda call, history: not mistral.id_fits(call, history.profile), short_id),
     Pass("system_in_order", "a system message follows a user or system only", system_in_order),
+    Pass("begin_with_user", "calls in the first message do not count", begin_with_user),
     Pass("bridge_to_user", "older servers refuse a user after a tool", bridge_to_user),
     Pass("end_on_question", "there must be something to answer", end_on_question),
     single.NOT_EMPTY,

@@ -9,6 +9,7 @@ import msgspec
 from agent_lab.domain.dialects.repairs.passes import (
     CONTINUE,
     Pass,
+    as_json,
     edit,
     short_id,
     text_of,
@@ -117,10 +118,6 @@ def _parsed(given: Any) -> Wire:
         return {}
 
 
-def _as_json(arguments: Wire) -> str:
-    return msgspec.json.encode(arguments).decode()
-
-
 def _parses(given: Any) -> bool:
     return isinstance(given, str) and (not given or json_fault(given) is None)
 
@@ -208,15 +205,15 @@ PLAIN = each("plain_content", "Ollama takes text, and images beside it", _plain)
 ARGUMENTS_TEXT = functions(
     "arguments_text",
     "arguments are JSON text",
-    _arguments(lambda given: isinstance(given, str), _as_json),
+    _arguments(lambda given: isinstance(given, str), as_json),
 )
 ARGUMENTS_PARSE = functions(
     "arguments_parse",
     "the server parses old arguments again",
-    _arguments(_parses, _as_json),
+    _arguments(_parses, as_json),
 )
 ARGUMENTS_HOLD_OBJECT = functions(
-    "arguments_hold_object", "the server needs a JSON object", _arguments(holds_object, _as_json)
+    "arguments_hold_object", "the server needs a JSON object", _arguments(holds_object, as_json)
 )
 ARGUMENTS_OBJECT = functions(
     "arguments_object",

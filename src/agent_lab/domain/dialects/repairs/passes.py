@@ -1,6 +1,7 @@
 """What a pass is, how passes run, and how what they did is told."""
 
 import hashlib
+import json
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, cast
@@ -138,4 +139,9 @@ def text_of(content: Any) -> str:
     if isinstance(content, list):
         texts = [as_text(part.get("text")) for part in objects(content)]
         return "\n".join(text for text in texts if text)
-    return msgspec.json.encode(content).decode()
+    return as_json(content)
+
+
+def as_json(value: Any) -> str:
+    """JSON text of whatever a program put into a message."""
+    return json.dumps(value, default=str, skipkeys=True)

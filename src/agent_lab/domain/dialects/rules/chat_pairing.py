@@ -93,10 +93,8 @@ def replies_without_id(view: ChatView) -> Iterator[Finding]:
 def ids_repeated(view: ChatView) -> Iterator[Finding]:
     """One id on two calls of one assistant message."""
     for turn in view.rounds:
-        if len(turn.waiting) < len(turn.ids):
-            seen = [call for call in turn.waiting if call and turn.ids.count(call) > 1]
-            if seen:
-                yield Finding(turn.at, tuple(seen))
+        if seen := turn.repeated():
+            yield Finding(turn.at, tuple(seen))
 
 
 def calls_empty(view: ChatView) -> Iterator[Finding]:

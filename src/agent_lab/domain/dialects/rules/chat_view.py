@@ -4,6 +4,8 @@ Calls and replies pair per round, never by id over the whole history: llama.cpp 
 their calls anew each turn (NousResearch/hermes-agent#88324).
 """
 
+from collections import Counter
+
 import msgspec
 
 from agent_lab.domain.dialects.rules.profile import Profile
@@ -24,11 +26,18 @@ class Round(msgspec.Struct, gc=False):
     at: int
     ids: list[str]
     waiting: dict[str, int]
+    first: dict[str, int]  # for each id answered, its first reply
     barrier: int | None = None  # the first message after the unbroken run of replies
     replies: list[Reply] = []
     late: list[Reply] = []  # for this round's calls, but after the barrier
     doubled: list[tuple[int, Reply]] = []  # with the index of the reply that came first
     wrong: list[Reply] = []  # in the run, for no call of this round
+
+    def repeated(self) -> list[str]:
+        """Ids that more than one call has."""
+        if len(self.waiting) == len(self.ids):
+            return []
+        return [call for call, count in Counter(self.ids).items() if call and count > 1]
 
     def unanswered(self) -> list[str]:
         """Calls without a reply anywhere; an id used twice counts as answered with one."""
@@ -101,7 +110,7 @@ def pair(
             current.barrier = i
             current = None
         if i in calls:
-            current = Round(at=i, ids=calls[i], waiting={})
+            current = Round(at=i, ids=calls[i], waiting={}, first={})
             for call in calls[i]:
                 current.waiting[call] = current.waiting.get(call, 0) + 1
                 open_calls[call] = current
@@ -117,10 +126,10 @@ def _place(reply: Reply, current: Round | None, open_calls: dict[str, Round]) ->
             current.wrong.append(reply)
         return current is not None
     if not owner.waiting[reply.id]:
-        first = next(old.at for old in (*owner.replies, *owner.late) if old.id == reply.id)
-        owner.doubled.append((first, reply))
+        owner.doubled.append((owner.first[reply.id], reply))
         return True
     owner.waiting[reply.id] -= 1
+    owner.first.setdefault(reply.id, reply.at)
     if not owner.waiting[reply.id] and open_calls.get(reply.id) is owner:
         del open_calls[reply.id]
     (owner.replies if owner is current else owner.late).append(reply)

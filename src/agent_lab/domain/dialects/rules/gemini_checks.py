@@ -136,19 +136,20 @@ def _calls_before(view: GeminiView, i: int) -> bool:
     return i > 0 and view.roles[i - 1] == "model" and view.calls[i - 1] > 0
 
 
-def _continues_split(view: GeminiView, i: int) -> bool:
-    """Whether responses only go on from a content right before, whose count is the fault."""
-    while i > 0 and view.responses[i - 1] and view.roles[i - 1] != "model":
-        i -= 1
-    return _calls_before(view, i) and view.responses[i] != view.calls[i - 1]
-
-
 def response_turn_position(view: GeminiView) -> Iterator[Finding]:
-    """Responses that do not stand in the content right after their calls."""
+    """Responses that do not stand in the content right after their calls.
+
+    Not those that go on from a content with the wrong count: that count is the one fault.
+    """
+    split = False
     for i, count in enumerate(view.responses):
-        if count and (
-            view.roles[i] == "model" or not (_calls_before(view, i) or _continues_split(view, i))
-        ):
+        if not count or view.roles[i] == "model":
+            split = False
+            if count:
+                yield Finding(i)
+        elif _calls_before(view, i):
+            split = count != view.calls[i - 1]
+        elif not split:
             yield Finding(i)
 
 

@@ -36,13 +36,18 @@ def last_role(view: ChatView) -> Iterator[Finding]:
 
 
 def call_reply_count(view: ChatView) -> Iterator[Finding]:
-    """More or fewer replies than calls. Before v11 they are only counted, not matched."""
+    """More or fewer replies than calls. Before v11 they are only counted, not matched.
+
+    mistral-common does not look at the calls of the very first message, but at the replies to them.
+    """
     matched = matches_by_id(view)
     for turn in view.rounds:
         surplus = [reply for _, reply in turn.doubled] + turn.wrong
         replied = len(turn.replies) + len(turn.late) + len(surplus)
-        if replied < len(turn.waiting):
+        if replied < len(turn.waiting if matched else turn.ids):
             yield Finding(turn.at, tuple(turn.unanswered()))
+        elif not matched and turn.at == 0:
+            yield Finding(turn.replies[0].at if turn.replies else 0, tuple(turn.waiting))
         elif not matched and replied > len(turn.ids):
             extra = sorted(surplus, key=lambda reply: reply.at)[len(turn.ids) - replied :]
             yield from (Finding(reply.at, (reply.id,) if reply.id else ()) for reply in extra)
@@ -88,16 +93,16 @@ def _out_of_place(view: ChatView) -> Iterator[Reply]:
 
 def tool_after_user(view: ChatView) -> Iterator[Finding]:
     """A tool message that does not follow the calls. With the older rule the user is the fault."""
+    starts: list[int] = []  # for each message where its run of tool messages begins
+    for i, role in enumerate(view.roles):
+        goes_on = i and role == "tool" and view.roles[i - 1] == "tool"
+        starts.append(starts[-1] if goes_on else i)
+    older = refuses_user_after_tool(view.profile)
     for reply in _out_of_place(view):
-        start = reply.at
-        while start and view.roles[start - 1] == "tool":
-            start -= 1
-        before = view.roles[start - 1] if start else "none"
-        followed = start and view.roles[start - 1] == "user" and start > 1
-        if not (
-            followed and refuses_user_after_tool(view.profile) and view.roles[start - 2] == "tool"
-        ):
-            yield Finding(reply.at, (reply.id,) if reply.id else (), {"before": before})
+        before = view.roles[max(starts[reply.at] - 2, 0) : starts[reply.at]]
+        if not older or before != ["tool", "user"]:
+            say = {"before": before[-1] if before else "none"}
+            yield Finding(reply.at, (reply.id,) if reply.id else (), say)
 
 
 def role_order(view: ChatView) -> Iterator[Finding]:
@@ -133,18 +138,18 @@ def replies_duplicate(view: ChatView) -> Iterator[Finding]:
 
 
 def replies_to_unknown_id(view: ChatView) -> Iterator[Finding]:
-    """A reply that names no call of its round."""
+    """A reply that names no call of its round. Calls in the very first message are not counted."""
     if matches_by_id(view):
         for turn in view.rounds:
-            yield from (Finding(reply.at, (reply.id,)) for reply in turn.wrong if reply.id)
+            wrong = [*turn.wrong, *(turn.replies if turn.at == 0 else ())]
+            yield from (Finding(reply.at, (reply.id,)) for reply in wrong if reply.id)
 
 
 def ids_repeated(view: ChatView) -> Iterator[Finding]:
     """One id on two calls of one message."""
     if matches_by_id(view):
         for turn in view.rounds:
-            seen = [call for call in turn.waiting if call and turn.ids.count(call) > 1]
-            if seen:
+            if seen := turn.repeated():
                 yield Finding(turn.at, tuple(seen))
 
 

@@ -68,8 +68,9 @@ RULES = (
         "tool_reply_unknown_id",
         mistral.replies_to_unknown_id,
         "Unexpected tool call id {id} in tool results",
-        "No call of this round has the id {id}.",
-        "Drop a late reply of an older round, or set the id of the call it answers.",
+        "No call of this round has the id {id}; calls in the very first message do not count.",
+        "Drop a late reply of an older round, or set the id of the call it answers; begin with a "
+        "user message.",
         "medium",
     ),
     Rule(

@@ -15,7 +15,9 @@ from agent_lab.domain.messages import ChatMessage, FinishReason, Reply, ToolCall
 from agent_lab.testing import assert_provider_valid
 
 SERVERS = ("openai_chat", "deepseek", "dashscope", "groq", "vllm", "sglang", "minimax")
-WORDS = st.sampled_from(["", "wait", "functions.wait", "wait now", "c1", "c1-2", "ü", "x" * 70])
+WORDS = st.sampled_from(
+    ["", "wait", "functions.wait", "wait now", "c1", "c1-2", "ü", "x" * 70, "y" * 40]
+)
 RAW = st.one_of(
     st.none(),
     st.text(),

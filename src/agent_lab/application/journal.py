@@ -23,9 +23,7 @@ from agent_lab.domain.payloads import (
 )
 
 _OVERHEAD = 400
-"""Rough bytes of an entry without its text."""
-_CHECK = 64
-"""Appends between two looks at the caps."""
+"""Rough bytes of an entry without its text; what the bound leaves is for texts."""
 
 
 class Entry(msgspec.Struct, gc=False):
@@ -71,10 +69,9 @@ class Journal:
         self._now = now
         self._lines: list[_Line] = []
         self._first = 1
-        self._max_entries = entries
-        self._max_size = size
-        self._size = 0
-        self._weighed = 0
+        self._max_lines = entries
+        self._max_text = max(size - entries * _OVERHEAD, 0)
+        self._text = 0
         self._waiters: list[Future[None]] = []
         self._ended: Callable[[], BaseException | None] | None = None
 
@@ -93,9 +90,11 @@ class Journal:
         lines, at = self._lines, self._now()
         for payload in payloads:
             lines.append((at, payload))
+            if payload.is_long:
+                self._text += _text_of(payload)
         if self._waiters:
             self._wake()
-        if len(lines) - self._weighed >= _CHECK:
+        if len(lines) > self._max_lines or self._text > self._max_text:
             self._trim()
 
     def hand_off(
@@ -173,17 +172,16 @@ class Journal:
                 waiter.set_result(None)
 
     def _trim(self) -> None:
+        """Let the oldest go: down to the bound, or a sixteenth below it, so as not to do it often."""
         lines = self._lines
-        self._size += _weight(lines[self._weighed :])
-        drop = max(len(lines) - self._max_entries, 0)
-        self._size -= _weight(lines[:drop])
-        while self._size > self._max_size and drop < len(lines) - 1:
-            self._size -= _weight(lines[drop : drop + 1])
+        drop = max(len(lines) - self._max_lines + self._max_lines // 16, 0)
+        for line in lines[:drop]:
+            self._text -= _text_of(_payload(line))
+        while self._text > self._max_text and drop < len(lines) - 1:
+            self._text -= _text_of(_payload(lines[drop]))
             drop += 1
-        if drop:
-            del lines[:drop]
-            self._first += drop
-        self._weighed = len(lines)
+        del lines[:drop]
+        self._first += drop
 
 
 def item_id(item: ChatMessage | ToolCalled) -> str:
@@ -198,14 +196,17 @@ def _queue_op(line: HandOff) -> QueueOp:
     return QueueOp(turn=turn, step=step, queue=queue, op=op, item=item_id(item), depth=depth)
 
 
-def _weight(lines: Sequence[_Line]) -> int:
-    """Rough bytes of these lines: the long texts, and the same for everything else."""
-    size = _OVERHEAD * len(lines)
-    for line in lines:
-        said = line.payload if isinstance(line, Entry) else line[1]
-        if isinstance(said, _LONG):
-            size += len(said.content or "")
-    return size
+def _payload(line: _Line) -> AnyPayload | None:
+    """What was decided; None for a hand-off."""
+    if isinstance(line, Entry):
+        return line.payload
+    return line[1] if len(line) == 2 else None
 
 
-_LONG = (ToolReplied, LateReply, Assistant, Accepted)
+def _text_of(payload: AnyPayload | None) -> int:
+    """Characters of a payload's long text."""
+    match payload:
+        case ToolReplied() | LateReply() | Assistant() | Accepted():
+            return len(payload.content or "")
+        case _:
+            return 0

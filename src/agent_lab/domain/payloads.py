@@ -18,6 +18,9 @@ class Payload(msgspec.Struct, frozen=True, gc=False, tag_field="type", kw_only=T
     type: ClassVar[str]
     """The payload's name on the wire."""
     on_output: ClassVar[bool] = False
+    """Whether it goes to the `output` queue too."""
+    is_long: ClassVar[bool] = False
+    """Whether its `content` may be long, and counts in the journal's memory."""
     turn: int | None = None
     step: int | None = None
 
@@ -31,6 +34,8 @@ class Payload(msgspec.Struct, frozen=True, gc=False, tag_field="type", kw_only=T
 
 class Accepted(Payload, frozen=True, gc=False, tag="accepted", kw_only=True):
     """The message has its place and will have exactly one end."""
+
+    is_long: ClassVar[bool] = True
 
     message_id: str
     content: str
@@ -127,6 +132,7 @@ class Text(Payload, frozen=True, gc=False, tag="text_delta", kw_only=True):
 class Assistant(Payload, frozen=True, gc=False, tag="assistant", kw_only=True):
     """The whole answer as it stands in the history."""
 
+    is_long: ClassVar[bool] = True
     on_output: ClassVar[bool] = True
     content: str | None
     tool_calls: tuple[ToolCall, ...] = ()
@@ -157,6 +163,7 @@ class ToolStarted(Payload, frozen=True, gc=False, tag="tool_started", kw_only=Tr
 class ToolReplied(Payload, frozen=True, gc=False, tag="tool_reply", kw_only=True):
     """The one reply that closes the call; `kind` says who closed it."""
 
+    is_long: ClassVar[bool] = True
     on_output: ClassVar[bool] = True
     call_id: str
     name: str
@@ -168,6 +175,7 @@ class ToolReplied(Payload, frozen=True, gc=False, tag="tool_reply", kw_only=True
 class LateReply(Payload, frozen=True, gc=False, tag="late_reply", kw_only=True):
     """A reply for a call that is closed or was never made. It is not in the history."""
 
+    is_long: ClassVar[bool] = True
     on_output: ClassVar[bool] = True
     call_id: str
     name: str | None

@@ -21,6 +21,7 @@ from agent_lab.testing import ScriptedModel, SeededOutside, call, fail, reply, s
 from tests.application.data.story import TOOLS, Stage, stage
 
 LIMITS = Limits(tool_timeout=5, model_timeout=5, retry_delay=0.5, waiting=4, steps=6)
+BROKEN = "Error: no such town"
 SECONDS = st.sampled_from([0.0, 0.5, 1.0, 2.0])
 
 
@@ -173,7 +174,8 @@ def test_whatever_arrives_when_the_story_and_the_history_are_right(
         "interrupted",
         "cancelled",
     }
-    assert {said.content for said in on.said("late_reply")} <= {"from outside"}
+    # a tool may end in the tick of the cancel; one that was thrown out has nothing to say
+    assert {said.kind for said in on.said("late_reply") if said.content != BROKEN} <= {"result"}
 
 
 @given(SCRIPTS, ARRIVALS, SEEDS)

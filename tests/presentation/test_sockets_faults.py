@@ -312,7 +312,7 @@ def storyteller(pieces: int, *, size: int = 10, limits: Limits | None = None) ->
     """An agent whose answer comes in so many pieces, each an entry."""
     deltas: list[str | tuple[int, str]] = ["x" * size] * pieces
     story = reply(deltas=deltas)
-    limits = limits or Limits(text_interval=0)
+    limits = limits or Limits(text_interval=0, journal_bytes=64 << 20)
     return Agent("storyteller", model=ScriptedModel([story], repeat_last=True), limits=limits)
 
 
@@ -377,7 +377,8 @@ async def test_who_reads_no_answers_is_sent_away() -> None:
 async def test_a_cancel_is_not_held_up_by_a_client_that_reads_nothing() -> None:
     doors = Doors()
     script = [reply("x" * 9_000_000, calls=[call("look")])]
-    agent = Agent("a", model=ScriptedModel(script), tools=[doors.look])
+    limits = Limits(journal_bytes=64 << 20)
+    agent = Agent("a", model=ScriptedModel(script), tools=[doors.look], limits=limits)
     async with Serving(agent) as serving:
         client = await serving.run()
         client.connection.transport.pause_reading()

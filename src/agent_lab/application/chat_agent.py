@@ -69,14 +69,14 @@ class ChatAgent:
                 decide(receive(await queue.get()))
                 continue
             match action := conversation.next_action():
-                case CallModel():
-                    await self._call_model()
                 case RunTools():
                     await self._put_call(action.calls[0])
-                case EndTurn():
-                    decide(conversation.end_turn())
+                case CallModel():
+                    await self._call_model()
                 case AwaitReplies() | AwaitInput():
                     decide(receive(await queue.get()))
+                case EndTurn():
+                    decide(conversation.end_turn())
                 case _:
                     assert_never(action)
 

@@ -33,7 +33,8 @@ class SessionClock:
 
     def set(self, key: Hashable, delay: float, alarm: Alarm) -> None:
         """Call `alarm` in `delay` seconds; it must not raise. A key has one alarm."""
-        deadline = self.now() + delay
+        at = self._time() if self._paused_at is None else self._paused_at
+        deadline = at - self._shift + delay
         self._alarms[key] = (deadline, alarm)
         if self._handle is None or deadline < self._rings_at:
             self._arm(deadline)

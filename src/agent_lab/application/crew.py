@@ -115,7 +115,8 @@ class Crew:
         """A worker that somebody cancelled is gone: better no session than a deaf one."""
         if task.cancelled() and not self._is_stopping():
             log.error("session %s: a worker was cancelled from outside", self._session.session_id)
-            self._root.cancel()
+            self._owner.left(None)
+            self.send_home()
 
     async def _supervise(self, worker: Callable[[], Awaitable[None]]) -> None:
         """Run a worker, and again after a crash."""

@@ -7,7 +7,7 @@ has let go of is told to the reader as a `Gap`.
 
 from asyncio import Future, get_running_loop
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 
@@ -18,6 +18,7 @@ from agent_lab.domain.payloads import (
     Assistant,
     LateReply,
     QueueOp,
+    Text,
     ToolCalled,
     ToolReplied,
 )
@@ -112,19 +113,16 @@ class Journal:
 
     def read(self, after: int = 0, limit: int | None = None) -> tuple[Gap | None, Sequence[Entry]]:
         """Kept entries after `after`, at most `limit`, and what is missing before them."""
-        start = max(after + 1 - self._first, 0)
-        stop = len(self._lines) if limit is None else min(start + limit, len(self._lines))
-        missing = self._first > after + 1
-        gap = Gap(after + 1, self._first - 1) if missing else None
-        return gap, [self._entry(index) for index in range(start, stop)]
-
-    def _entry(self, index: int) -> Entry:
-        line = self._lines[index]
-        if isinstance(line, Entry):
-            return line
-        at, payload = line if len(line) == 2 else (line[0], _queue_op(line))
-        made = self._lines[index] = Entry(self._first + index, at, payload)
-        return made
+        first, lines = self._first, self._lines
+        start = max(after + 1 - first, 0)
+        stop = len(lines) if limit is None else min(start + limit, len(lines))
+        for index in range(start, stop):
+            line = lines[index]
+            if isinstance(line, tuple):  # the first reader makes the entry
+                at, payload = line if len(line) == 2 else (line[0], _queue_op(line))
+                lines[index] = Entry(first + index, at, payload)
+        gap = Gap(after + 1, first - 1) if first > after + 1 else None
+        return gap, cast("list[Entry]", lines[start:stop])
 
     async def follow(self, after: int = 0) -> AsyncIterator[Sequence[Entry] | Gap]:
         """Entries after `after` in batches, as they come, until the session closes.
@@ -172,7 +170,7 @@ class Journal:
                 waiter.set_result(None)
 
     def _trim(self) -> None:
-        """Let the oldest go: down to the bound, or a sixteenth below it, so as not to do it often."""
+        """Let the oldest go, a sixteenth more than must be, so as not to do it often."""
         lines = self._lines
         drop = max(len(lines) - self._max_lines + self._max_lines // 16, 0)
         for line in lines[:drop]:
@@ -205,8 +203,6 @@ def _payload(line: _Line) -> AnyPayload | None:
 
 def _text_of(payload: AnyPayload | None) -> int:
     """Characters of a payload's long text."""
-    match payload:
-        case ToolReplied() | LateReply() | Assistant() | Accepted():
-            return len(payload.content or "")
-        case _:
-            return 0
+    if isinstance(payload, ToolReplied | Assistant | LateReply | Accepted):
+        return len(payload.content or "")
+    return len(payload.text) if isinstance(payload, Text) else 0

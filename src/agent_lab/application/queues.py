@@ -10,6 +10,7 @@ from typing import Literal, Protocol, TypeVar, cast
 from agent_lab.application.gate import Drop, Gate, Hop
 from agent_lab.application.journal import Journal
 from agent_lab.application.runtime_queue import RuntimeQueue
+from agent_lab.domain.conversation import Conversation
 from agent_lab.domain.errors import InvalidRole, QueueClosed
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.domain.payloads import AnyPayload, ToolCalled
@@ -23,11 +24,7 @@ class Desk(Protocol):
 
     gate: Gate
     journal: Journal
-
-    @property
-    def where(self) -> tuple[int | None, int | None]:
-        """Turn and step now, None outside a turn."""
-        ...
+    conversation: Conversation
 
     def is_live(self, item: ChatMessage | ToolCalled) -> bool:
         """Whether anybody still wants what lies in a queue."""
@@ -112,19 +109,17 @@ class WorkQueue(RuntimeQueue[ItemT]):
         return cast("ItemT", verdict.item)
 
     def _put(self, item: ItemT) -> None:
-        queue = self._queue
+        queue, desk = self._queue, self._desk
         queue.append(item)
         self._puts += 1
         if len(queue) > self._peak:
             self._peak = len(queue)
-        desk = self._desk
-        desk.journal.hand_off(self._name, "put", item, len(queue), desk.where)
+        desk.journal.hand_off(self._name, "put", item, len(queue), desk.conversation.where)
 
     def _get(self) -> ItemT:
-        self._takes += 1
-        item = self._queue.popleft()
-        desk = self._desk
-        desk.journal.hand_off(self._name, "take", item, len(self._queue), desk.where)
+        queue, desk = self._queue, self._desk
+        item = queue.popleft()
+        desk.journal.hand_off(self._name, "take", item, len(queue), desk.conversation.where)
         return item
 
 

@@ -2,7 +2,7 @@
 
 from asyncio import Event, Future, Queue, QueueEmpty, QueueFull, get_running_loop
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -39,7 +39,7 @@ class RuntimeQueue(Queue[T]):
         self.name = name
         self._bound = maxsize
         self._closed = False
-        self._puts = self._takes = self._peak = 0
+        self._puts = self._peak = 0
         self._parked = False
 
     def statistics(self) -> Statistics:
@@ -49,7 +49,7 @@ class RuntimeQueue(Queue[T]):
             self.qsize(),
             self.maxsize,
             self._puts,
-            self._takes,
+            self._puts - self.qsize(),
             self._peak,
             self._closed,
         )
@@ -59,10 +59,9 @@ class RuntimeQueue(Queue[T]):
         """Whether close() was called."""
         return self._closed
 
-    @property
-    def has_room(self) -> bool:
-        """Whether put_nowait would work now."""
-        return len(self._queue) < self._bound and not self._closed
+    def has_room(self, items: int) -> bool:
+        """Whether so many could be put now without waiting."""
+        return len(self._queue) + items <= self._bound and not self._closed
 
     def close(self, *, last: Iterable[T] = ()) -> None:
         """No more puts; takes get what is left, then QueueClosed. Closing twice is fine.
@@ -75,6 +74,20 @@ class RuntimeQueue(Queue[T]):
         for waiter in (*self._getters, *self._putters):
             if not waiter.done():
                 waiter.set_result(None)
+
+    def extend(self, items: Sequence[T]) -> None:
+        """Add items whether there is room or not; each may wake a taker."""
+        queue = self._queue
+        queue.extend(items)
+        self._puts += len(items)
+        if len(queue) > self._peak:
+            self._peak = len(queue)
+        if not self._unfinished_tasks:
+            self._finished.clear()
+        self._unfinished_tasks += len(items)
+        if self._getters:
+            for _ in items:
+                self._wakeup_next(self._getters)
 
     async def put(self, item: T) -> None:
         """Add an item; waits for room. Cancelled while it waits, it has added nothing."""
@@ -105,7 +118,10 @@ class RuntimeQueue(Queue[T]):
         """Take the next item; waits for one. A cancelled get loses nothing."""
         while not self._queue:
             await self._wait(self._getters)
-        return self.get_nowait()
+        item = self._get()
+        if self._putters:
+            self._wakeup_next(self._putters)
+        return item
 
     def get_nowait(self) -> T:
         """Take the next item now; QueueEmpty when there is none."""
@@ -124,7 +140,6 @@ class RuntimeQueue(Queue[T]):
             self._peak = len(queue)
 
     def _get(self) -> T:
-        self._takes += 1
         return self._queue.popleft()
 
     async def room(self) -> None:

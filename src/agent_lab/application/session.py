@@ -90,15 +90,16 @@ class Session:
         if not decided:
             return
         self.journal.extend(decided)
-        outbox, output = self.outbox, self.queues.output
-        for payload in decided:
-            if payload.on_output:
-                if outbox or not output.has_room:
-                    outbox.append(payload)
-                else:
-                    output.push(payload)
-                if type(payload) is ToolReplied:
-                    self.call_closed(payload.call_id)
+        for_output = [payload for payload in decided if payload.on_output]
+        if not for_output:
+            return
+        if not self.outbox and self.queues.output.has_room(len(for_output)):
+            self.queues.output.extend(for_output)
+        else:
+            self.outbox.extend(for_output)
+        for payload in for_output:
+            if isinstance(payload, ToolReplied):
+                self.call_closed(payload.call_id)
 
     def control(self, decided: Sequence[AnyPayload]) -> bool:
         """As decide, for anybody but ChatAgent, who is told if it changes what is due.
@@ -139,11 +140,6 @@ class Session:
         return self.conversation.close_call(calls.round, call_id, kind)
 
     # -- what the queues ask ---------------------------------------------------------------------
-
-    @property
-    def where(self) -> tuple[int | None, int | None]:
-        """Turn and step now, None outside a turn."""
-        return self.conversation.where
 
     def is_live(self, item: ChatMessage | ToolCalled) -> bool:
         """Whether anybody still wants what lies in a queue; a late reply is wanted, to be said."""

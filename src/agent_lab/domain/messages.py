@@ -65,7 +65,7 @@ class ChatMessage(_Said, frozen=True, gc=False, kw_only=True):
 
     def as_dict(self) -> dict[str, Any]:
         """The message as it goes on the wire, `null` for what it does not have."""
-        return msgspec.to_builtins(self)
+        return msgspec.json.decode(msgspec.json.encode(self))
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):

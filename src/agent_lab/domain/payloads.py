@@ -20,13 +20,13 @@ class Payload(msgspec.Struct, frozen=True, gc=False, tag_field="type", kw_only=T
     on_output: ClassVar[bool] = False
     """Whether it goes to the `output` queue too."""
     is_long: ClassVar[bool] = False
-    """Whether its `content` may be long, and counts in the journal's memory."""
+    """Whether its text may be long, and counts in the journal's memory."""
     turn: int | None = None
     step: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The payload as it goes on the wire."""
-        return msgspec.to_builtins(self)
+        return msgspec.json.decode(msgspec.json.encode(self))
 
 
 # -- receipts of a user message ------------------------------------------------------------------
@@ -125,6 +125,7 @@ class Retrying(Payload, frozen=True, gc=False, tag="retrying", kw_only=True):
 class Text(Payload, frozen=True, gc=False, tag="text_delta", kw_only=True):
     """A piece of the answer, coalesced to at most one each 20 ms."""
 
+    is_long: ClassVar[bool] = True
     on_output: ClassVar[bool] = True
     text: str
 

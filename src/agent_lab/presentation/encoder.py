@@ -36,8 +36,8 @@ class Encoder:
         self._written = bytearray()  # every message so far, each with a comma behind it
         self._ends = [0]  # where message n begins in it
         self._last: tuple[int, str] = (0, "")
-        self._moment: tuple[float, str] = (-1.0, "")
-        self._second: tuple[int, str] = (-1, "")
+        self._stamp = -1
+        self._head = ""
 
     def encode(self, entry: Entry) -> str:
         """The entry as one JSON object: `seq`, `session_id`, `at`, then its payload."""
@@ -46,26 +46,23 @@ class Encoder:
         payload = entry.payload
         if type(payload) is ModelRequested:
             return self._request(entry, payload)
+        stamp = int((entry.at + self._offset) * 1000)
+        head = self._head if stamp == self._stamp else self._new_head(stamp)
         said = _encode(payload).decode()
-        entry.encoded = text = f'{{"seq":{entry.seq}{self._at(entry.at)},{said[1:]}'
+        entry.encoded = text = f'{{"seq":{entry.seq}{head},{said[1:]}'
         return text
 
     def whole_body(self, request: ModelRequest) -> str:
         """The whole request body of a `model_request`, however long."""
         return self._body(request, request.start)
 
-    def _at(self, at: float) -> str:
-        """Session and time; what was decided at one moment shares it."""
-        if self._moment[0] != at:
-            self._moment = (at, f'{self._session}{self._time(at + self._offset)}"')
-        return self._moment[1]
-
-    def _time(self, wall: float) -> str:
-        second = int(wall)
-        if self._second[0] != second:
-            said = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-            self._second = (second, said)
-        return f"{self._second[1]}.{int((wall - second) * 1000):03d}Z"
+    def _new_head(self, stamp: int) -> str:
+        """Session and time, which all entries of one millisecond share."""
+        second, milliseconds = divmod(stamp, 1000)
+        said = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        self._stamp = stamp
+        self._head = f'{self._session}{said}.{milliseconds:03d}Z"'
+        return self._head
 
     def _request(self, entry: Entry, payload: ModelRequested) -> str:
         """Not kept with the entry, which would cost the square of the history; the newest is."""
@@ -77,8 +74,9 @@ class Encoder:
         if self._ends[request.stop] - self._ends[start] > BODY_LIMIT:
             start = max(start, request.stop - SHOWN)
             omitted = start - request.start
+        head = self._new_head(int((entry.at + self._offset) * 1000))
         text = (
-            f'{{"seq":{entry.seq}{self._at(entry.at)},"type":"model_request",'
+            f'{{"seq":{entry.seq}{head},"type":"model_request",'
             f'"turn":{payload.turn},"step":{payload.step},'
             f'"dialect":{_text(request.dialect)},"model":{_text(request.model)},'
             f'"omitted":{omitted},"body":{self._body(request, start)}}}'

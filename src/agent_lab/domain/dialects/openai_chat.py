@@ -62,11 +62,11 @@ class Writer:
         return wire
 
     def _fresh(self, call_id: str) -> str:
-        stem = name = call_id if len(call_id) <= _ID_LENGTH else call_id[: _ID_LENGTH - 4]
-        count = 1
+        name, count = call_id[:_ID_LENGTH], 1
         while name in self._used:
             count += 1
-            name = f"{stem}-{count}"
+            suffix = f"-{count}"
+            name = call_id[: _ID_LENGTH - len(suffix)] + suffix
         self._used.add(name)
         return name
 

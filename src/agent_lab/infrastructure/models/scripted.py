@@ -1,7 +1,7 @@
 """A model that says what its script says: for tests, demos and bug reports."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,21 +86,19 @@ class ScriptedModel:
         self._replies = [
             ScriptedReply(text=said) if isinstance(said, str) else said for said in replies
         ]
-        self._whole = [_whole(said) for said in self._replies]
         self._repeat_last = repeat_last
+        for number, said in enumerate(self._replies):
+            if fault := _fault(said):
+                raise _unreadable(f"replies[{number}]: {fault}")
 
     @classmethod
     def from_file(cls, path: str | Path) -> "ScriptedModel":
         """Read a script; raises ModelError naming the file and the place at fault."""
         try:
             script = msgspec.json.decode(Path(path).read_bytes(), type=Script)
-        except (OSError, msgspec.MsgspecError) as error:
-            raise ModelError(
-                f"the script {str(path)!r} cannot be read: {error}",
-                code="script_unreadable",
-                hint='a script is {"replies": [{"text": "Hello"}]}',
-            ) from error
-        return cls(script.replies, repeat_last=script.repeat_last, name=script.name)
+            return cls(script.replies, repeat_last=script.repeat_last, name=script.name)
+        except (OSError, msgspec.MsgspecError, ModelError) as error:
+            raise _unreadable(f"{str(path)!r}: {error}") from error
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The script's next answer."""
@@ -109,21 +107,47 @@ class ScriptedModel:
             if not (self._repeat_last and self._replies):
                 raise ScriptExhausted(len(self._replies))
             index = len(self._replies) - 1
-        said, whole = self._replies[index], self._whole[index]
-        if said.delay:
-            await asyncio.sleep(said.delay)
-        if whole is not None:
-            yield whole
-            return
-        async for event in _events(said):
+        async for event in play(self._replies[index]):
             yield event
 
 
-def _whole(said: ScriptedReply) -> Reply | None:
-    """The reply as one event, when nothing about it is streamed or fails."""
-    if said.deltas is not None or said.cut_after is not None or said.error is not None:
-        return None
-    return Reply(said.text, tuple(map(_call, said.calls)), said.finish, said.usage)
+async def play(said: ScriptedReply) -> AsyncGenerator[ModelEvent, None]:
+    """One scripted reply as a model gives it: delay, pieces, cut or fault."""
+    if said.delay:
+        await asyncio.sleep(said.delay)
+    if said.deltas is None and said.cut_after is None and said.error is None:
+        yield Reply(said.text, tuple(map(_call, said.calls)), said.finish, said.usage)
+        return
+    events = _pieces(said)
+    if said.cut_after is not None:
+        events = events[: said.cut_after]
+    elif said.error is None:
+        finish = said.finish or ("tool_calls" if said.calls else "stop")
+        events = [*events, Finish(finish, said.usage)]
+    for event in events:
+        if said.delta_delay:
+            await asyncio.sleep(said.delta_delay)
+        yield event
+    if said.error is not None:
+        error = said.error
+        raise ModelError(error.message, code=error.code, hint=error.hint, may_pass=error.may_pass)
+
+
+def _fault(said: ScriptedReply) -> str | None:
+    """What is wrong with a reply that reads well."""
+    named = [delta[0] for delta in said.deltas or () if not isinstance(delta, str)]
+    beyond = [index for index in named if not 0 <= index < len(said.calls)]
+    if beyond:
+        return f"deltas name call {beyond[0]}, and the reply makes {len(said.calls)}"
+    return None
+
+
+def _unreadable(what: str) -> ModelError:
+    return ModelError(
+        f"the script cannot be read: {what}",
+        code="script_unreadable",
+        hint='a script is {"replies": [{"text": "Hello"}]}',
+    )
 
 
 def _call(said: ScriptedCall) -> ToolCall:
@@ -133,22 +157,6 @@ def _call(said: ScriptedCall) -> ToolCall:
 
 def _json(arguments: dict[str, Any]) -> str:
     return msgspec.json.format(msgspec.json.encode(arguments), indent=0).decode()
-
-
-async def _events(said: ScriptedReply) -> AsyncIterator[ModelEvent]:
-    events = _pieces(said)
-    finish = said.finish or ("tool_calls" if said.calls else "stop")
-    if said.cut_after is not None:
-        events = events[: said.cut_after]
-    elif said.error is None:
-        events = [*events, Finish(finish, said.usage)]
-    for event in events:
-        if said.delta_delay:
-            await asyncio.sleep(said.delta_delay)
-        yield event
-    if said.error is not None:
-        error = said.error
-        raise ModelError(error.message, code=error.code, hint=error.hint, may_pass=error.may_pass)
 
 
 def _pieces(said: ScriptedReply) -> list[ModelEvent]:

@@ -48,13 +48,13 @@ async def until(runtime: DebugRuntime, kind: str, *, count: int = 1) -> Any:
     return said(runtime, kind)[-1]
 
 
-async def settled(runtime: DebugRuntime) -> None:
-    """Wait until no turn runs and no message waits."""
-    await _when(runtime, lambda: runtime.session.is_idle)
+async def settled(runtime: DebugRuntime, *, seconds: float = 5) -> None:
+    """Wait until no turn runs and no message waits; more than 5 s only on a virtual clock."""
+    await _when(runtime, lambda: runtime.session.is_idle, seconds)
 
 
-async def _when(runtime: DebugRuntime, ready: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5), aclosing(runtime.follow()) as entries:  # type: ignore[type-var]  # a generator
+async def _when(runtime: DebugRuntime, ready: Callable[[], bool], seconds: float = 5) -> None:
+    async with asyncio.timeout(seconds), aclosing(runtime.follow()) as entries:  # type: ignore[type-var]  # a generator
         async for _ in entries:
             if ready():
                 return

@@ -10,6 +10,7 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from textwrap import dedent
 from typing import Any
@@ -410,6 +411,35 @@ async def test_a_tool_that_ignores_its_cancellation_is_abandoned_and_its_place_f
         assert late == [("c1", "at last")] * 2
         assert runtime.session.abandoned.tasks == 0
         assert_valid(runtime)
+
+
+@pytest.mark.fault("R06")
+@pytest.mark.fault("R07")
+@simulated
+async def test_a_cancellation_that_a_tool_swallowed_is_not_laid_to_the_next_call() -> None:
+    async def clings() -> str:
+        """Swallows a cancellation."""
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return "after all"
+
+    async def fails() -> None:
+        """Raises what is not its own."""
+        raise asyncio.CancelledError
+
+    script = [reply(calls=[call(name)]) for name in ("clings", "fails")]
+    limits = Limits(tool_timeout=1, parallel_tools=1)
+    async with open_runtime(
+        model=ScriptedModel([script[0], "ok", script[1], "ok"]),
+        tools=[clings, fails],
+        limits=limits,
+    ) as runtime:
+        for _ in range(2):
+            assert (await turn(runtime))[-1] == "done"
+            await asyncio.sleep(10)
+
+        assert [p.kind for p in said(runtime, "tool_reply")] == ["timeout", "error"]
+        assert runtime.session.abandoned.tasks == 0
 
 
 @pytest.mark.fault("R08")

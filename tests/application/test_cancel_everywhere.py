@@ -120,8 +120,9 @@ def play(at: int, seed: int | None, act: Act, check: Check) -> bool:
         acted = asyncio.Event()
 
         def now() -> None:
-            acted.set()
-            act(scene)
+            if steps.act is not None:  # not too late
+                acted.set()
+                act(scene)
 
         scene.runtime.start("go")
         steps.begin(now)

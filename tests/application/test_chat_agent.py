@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -443,9 +444,29 @@ async def test_a_model_that_swallows_its_cancellation_and_goes_on_is_not_heard()
         runtime.cancel()
         await take_turn(runtime)
         await turn(runtime, "next")
+        await asyncio.sleep(10)
 
         assert briefly(runtime.history) == [("user", "go"), ("user", "next"), ("assistant", "ok")]
         assert runtime.session.abandoned.tasks == 0
+
+
+@simulated
+async def test_a_cancellation_that_a_model_swallowed_is_not_laid_to_the_next_call() -> None:
+    async def model(request: ModelRequest) -> str:
+        if request.call == 1:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            return "after all"
+        raise asyncio.CancelledError
+
+    async with open_runtime(model=model) as runtime:
+        runtime.start("go")
+        await until(runtime, "model_request")
+        runtime.cancel()
+        await take_turn(runtime)
+
+        assert (await turn(runtime, "next"))[-1] == "error"
+        assert len(said(runtime, "model_request")) == 2
 
 
 @simulated

@@ -226,6 +226,20 @@ async def test_a_root_task_cancelled_by_somebody_ends_the_session_for_every_wait
     assert alone()
 
 
+@simulated
+async def test_a_root_task_cancelled_before_its_first_step_ends_the_session_too() -> None:
+    runtime = Work().runtime()
+    output = runtime.start("go").output
+    root = next(t for t in asyncio.all_tasks() if t.get_name().endswith(runtime.session_id))
+    root.cancel()
+    await ticks()
+
+    assert runtime.is_closed
+    assert story(runtime, "accepted", "withdrawn") == ["accepted", "withdrawn"]
+    with pytest.raises(QueueClosed):
+        await output.get()
+
+
 @pytest.mark.parametrize("seed", range(100))
 def test_an_outside_cancellation_wins_over_a_nudge(seed: int) -> None:
     """Both come in one tick, in either order, at any moment of a turn: the outside one is kept."""

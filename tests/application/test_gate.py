@@ -277,7 +277,7 @@ async def test_only_puts_to_one_queue_are_swapped() -> None:
         await until(runtime, "paused", count=4)
         tool_one, tool_two, put = (hop.number for hop in gate.parked)
 
-        for pair in ((tool_one, tool_two), (put, tool_one), (tool_one, put)):
+        for pair in ((tool_one, tool_two), (put, tool_one), (tool_one, put), (put, put)):
             with pytest.raises(HopRefused):
                 gate.swap(*pair)
         gate.open()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import pytest
 
 from agent_lab import ChatMessage, DebugRuntime, Limits, tool
 from agent_lab.application.gate import Parked
-from agent_lab.domain.errors import HopRefused, UnknownHop
+from agent_lab.domain.errors import HopRefused, QueueClosed, UnknownHop
 from agent_lab.infrastructure.models.scripted import ScriptedCall
 from agent_lab.testing import HandGate, ScriptedModel, call, open_runtime, reply
 from tests.application.helpers_runtime import (
@@ -518,6 +518,32 @@ async def test_a_close_while_parked_ends_everything(pattern: str) -> None:
 
     assert gate.parked == [] and story(runtime, "cancelled", "withdrawn") != []
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize("holds", [HandGate.hold_at, lambda gate: None])
+@simulated
+async def test_a_put_of_a_script_that_is_parked_when_the_session_closes_is_told(
+    holds: Callable[[HandGate], None],
+) -> None:
+    gate = HandGate("put input")
+    async with open_runtime(model=ScriptedModel(["done"]), gate=gate) as runtime:
+        await turn(runtime)
+        put = runtime.session.queues.input.put(ChatMessage("user", "more", message_id="u2"))
+        async with asyncio.TaskGroup() as group:
+            putting = group.create_task(raises_closed(put))
+            await parked(gate)
+            holds(gate)
+            await runtime.close()
+
+        assert putting.result() == "input"
+        assert [p.reason for p in said(runtime, "withdrawn")] == ["closed"]
+        assert gate.parked == []
+
+
+async def raises_closed(put: Coroutine[None, None, None]) -> str:
+    with pytest.raises(QueueClosed) as raised:
+        await put
+    return raised.value.queue
 
 
 @simulated

@@ -46,19 +46,20 @@ def _loose(view: AnthropicView) -> list[Block]:
 
 def _gathered(view: AnthropicView) -> dict[int, list[Block]]:
     """For each assistant turn's last message the results that must come right behind it."""
-    loose = _loose(view)
+    loose: dict[str, list[Block]] = {}
+    for block in _loose(view):
+        loose.setdefault(block.call, []).append(block)
     gathered: dict[int, list[Block]] = {}
     for turn, follower in view.exchanges:
-        results = follower.results if follower and follower.role == "user" else []
+        results = follower.results if follower and follower.role == "user" else ()
         led = _leading(follower)
         wanted = {block.call for block in turn.uses}
-        late = [b for b in results if b not in led and b.call in wanted]
-        found_here = {block.call for block in results}
+        late = [block for block in results[len(led) :] if block.call in wanted]
+        answered = {block.call for block in results}
         for call in dict.fromkeys(block.call for block in turn.uses):
-            later = [b for b in loose if b.call == call]
-            after = next((b for b in later if b.at >= turn.at), later[0] if later else None)
-            if call not in found_here and after is not None:
-                loose.remove(after)
+            if call not in answered and (there := loose.get(call)):
+                after = next((b for b in there if b.at >= turn.at), there[0])
+                there.remove(after)
                 late.append(after)
         if late:
             gathered[_end(view, turn)] = [*(b for b in led if b.call in wanted), *late]
@@ -134,7 +135,8 @@ def answer_calls(history: History) -> list[Wire]:
     made: dict[int, Wire] = {}
     for turn, follower in view.exchanges:
         led = _leading(follower)
-        open_calls = [block.call for block in turn.uses if block.call not in {b.call for b in led}]
+        answered_here = {block.call for block in led}
+        open_calls = [block.call for block in turn.uses if block.call not in answered_here]
         results = [_lost(call) for call in dict.fromkeys(open_calls)]
         if results and led and read_blocks(led[0].at, view.messages[led[0].at]):
             at, count = led[0].at, sum(1 for block in led if block.at == led[0].at)

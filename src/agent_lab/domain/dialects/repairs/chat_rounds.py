@@ -37,17 +37,15 @@ def name_calls(history: History) -> list[Wire]:
 
 def _fresh_ids(turn: Round) -> list[str]:
     taken: set[str] = set(turn.ids)
+    used: Counter[str] = Counter()
     fresh: list[str] = []
     for j, call in enumerate(turn.ids):
-        name = call
-        if not call or call in fresh:
-            stem = call or f"call_{turn.at}_{j}"
-            name = f"{stem}-2" if call else stem
-            count = 2
-            while name in taken:
-                count += 1
-                name = f"{stem}-{count}"
-            taken.add(name)
+        name = stem = call or f"call_{turn.at}_{j}"
+        while used[name] or (name != call and name in taken):
+            used[stem] += 1
+            name = f"{stem}-{used[stem]}"
+        used[name] += 1
+        taken.add(name)
         fresh.append(name)
     return fresh
 
@@ -108,7 +106,7 @@ def gather_replies(history: History) -> list[Wire]:
 
 def _last(turn: Round) -> int:
     """The last index of the unbroken run of replies."""
-    replies = (*turn.replies, *turn.wrong, *(reply for _, reply in turn.doubled))
+    replies = (*turn.replies, *turn.wrong, *turn.doubled)
     return max((turn.at, *(reply.at for reply in replies)))
 
 
@@ -118,7 +116,7 @@ def drop_unmatched(history: History) -> list[Wire]:
     loose = {reply.at for reply in view.strays}
     for turn in view.rounds:
         loose.update(reply.at for reply in turn.wrong)
-        loose.update(reply.at for _, reply in turn.doubled)
+        loose.update(reply.at for reply in turn.doubled)
     return [message for i, message in enumerate(history.messages) if i not in loose]
 
 

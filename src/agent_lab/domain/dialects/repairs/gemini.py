@@ -62,17 +62,24 @@ def drop_empty(history: History) -> list[Wire]:
 
 def join_calls(history: History) -> list[Wire]:
     """Calls behind a model turn become part of it; a history does not begin with them."""
-    joined: list[Wire] = []
+    joined: list[list[Wire]] = []  # contents that become one
     for content in history.messages:
-        calls = role_of(content) == "model" and having(CALL, objects(content.get("parts")))
-        if calls and joined and role_of(joined[-1]) == "model":
-            parts = [*objects(joined[-1]["parts"]), *objects(content["parts"])]
-            joined[-1] = {**joined[-1], "parts": parts}
-            continue
-        joined.append(content)
-    if joined and role_of(joined[0]) == "model" and having(CALL, objects(joined[0]["parts"])):
-        return [{"role": "user", "parts": [{"text": CONTINUE}]}, *joined]
-    return joined
+        if _calls(content) and joined and role_of(joined[-1][-1]) == "model":
+            joined[-1].append(content)
+        else:
+            joined.append([content])
+    contents = [group[0] if len(group) == 1 else _one(group) for group in joined]
+    if contents and _calls(contents[0]):
+        return [{"role": "user", "parts": [{"text": CONTINUE}]}, *contents]
+    return contents
+
+
+def _calls(content: Wire) -> bool:
+    return role_of(content) == "model" and bool(having(CALL, objects(content.get("parts"))))
+
+
+def _one(contents: list[Wire]) -> Wire:
+    return {**contents[0], "parts": [part for c in contents for part in objects(c["parts"])]}
 
 
 def _called(part: Wire) -> Wire:
@@ -110,38 +117,45 @@ def _faulty(view: GeminiView, i: int) -> bool:
 
 
 def _pool(view: GeminiView, i: int) -> list[Wire]:
-    """Response parts between these calls and the next, then those elsewhere that name one by id."""
+    """Response parts between these calls and the next."""
     pool: list[Wire] = []
     for later in range(i + 1, len(view.contents)):
         pool += having(RESPONSE, view.parts[later])
         if view.calls[later]:
             break
-    near = set(map(id, pool))
-    ids = [call for part in having(CALL, view.parts[i]) if (call := _called(part).get("id"))]
+    return pool
+
+
+def _elsewhere(view: GeminiView) -> dict[str, list[Wire]]:
+    """By id the response parts that do not stand where they belong."""
+    loose: dict[str, list[Wire]] = {}
     for k, count in enumerate(view.responses):
         in_place = k > 0 and view.calls[k - 1] == count and view.roles[k - 1] == "model"
-        if count and not in_place:
-            found = having(RESPONSE, view.parts[k])
-            pool += [p for p in found if id(p) not in near and _response(p).get("id") in ids]
-    return pool
+        for part in having(RESPONSE, view.parts[k]) if count and not in_place else ():
+            if name := as_text(_response(part).get("id")):
+                loose.setdefault(name, []).append(part)
+    return loose
 
 
 def gather_responses(history: History) -> list[Wire]:
     """Responses of a round in one content right behind the calls."""
     view = read_gemini(history)
+    loose = _elsewhere(view)
     behind: dict[int, list[Wire]] = {}
     taken: set[int] = set()
     for i, count in enumerate(view.calls):
         if count and view.roles[i] == "model" and _faulty(view, i):
             calls = [_called(part) for part in having(CALL, view.parts[i])]
-            pool = [part for part in _pool(view, i) if id(part) not in taken]
-            behind[i] = [part for part in _matched(calls, pool) if part is not None]
+            near = _pool(view, i)
+            far = [part for call in calls for part in loose.get(as_text(call.get("id")), ())]
+            pool = {id(part): part for part in (*near, *far) if id(part) not in taken}
+            behind[i] = [p for p in _matched(calls, list(pool.values())) if p is not None]
             taken.update(map(id, behind[i]))
     if not taken:
         return history.messages
     gathered: list[Wire] = []
     for i, content in enumerate(history.messages):
-        gathered += [_rest(content, view.parts[i], taken)]
+        gathered.append(_rest(content, view.parts[i], taken))
         if behind.get(i):
             gathered.append({"role": "user", "parts": behind[i]})
     return [content for content in gathered if content["parts"]]

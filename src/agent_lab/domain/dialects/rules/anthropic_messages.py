@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from agent_lab.domain.dialects.rules.anthropic_view import THINKING, AnthropicView
 from agent_lab.domain.dialects.rules.profile import Profile, claude_version
-from agent_lab.domain.dialects.rules.reading import as_list, as_text, objects
+from agent_lab.domain.dialects.rules.reading import as_text
 from agent_lab.domain.dialects.rules.rule import Finding
 
 
@@ -33,13 +33,7 @@ def role_unknown(view: AnthropicView) -> Iterator[Finding]:
 
 def content_shape(view: AnthropicView) -> Iterator[Finding]:
     """Content that is neither text nor a list of blocks with a type."""
-    for i, message in enumerate(view.messages):
-        content = message.get("content")
-        if content is None or isinstance(content, str):
-            continue
-        typed = sum(1 for block in view.blocks[i] if block.type)
-        if not isinstance(content, list) or typed < len(as_list(content)):
-            yield Finding(i)
+    yield from map(Finding, view.untyped)
 
 
 def system_not_supported(view: AnthropicView) -> Iterator[Finding]:
@@ -64,30 +58,14 @@ def _misplaced_text(i: int) -> str:
     return f"messages.{i}: role 'system' must follow a 'user' message"
 
 
-def _blanks(view: AnthropicView) -> Iterator[tuple[int, str]]:
-    """Text blocks that say nothing, those inside tool results too."""
-    for i, blocks in enumerate(view.blocks):
-        for block in blocks:
-            if block.type == "text":
-                parts = [block.wire]
-            elif block.type == "tool_result" and isinstance(block.wire.get("content"), list):
-                parts = objects(block.wire["content"])
-            else:
-                continue
-            for part in parts:
-                text = as_text(part.get("text"))
-                if part.get("type") == "text" and (not text or text.isspace()):
-                    yield i, text
-
-
 def text_empty(view: AnthropicView) -> Iterator[Finding]:
     """Text blocks without text; one finding a message."""
-    yield from map(Finding, dict.fromkeys(i for i, text in _blanks(view) if not text))
+    yield from map(Finding, dict.fromkeys(i for i, text in view.blank if not text))
 
 
 def text_blank(view: AnthropicView) -> Iterator[Finding]:
     """Text blocks of white space only; one finding a message."""
-    yield from map(Finding, dict.fromkeys(i for i, text in _blanks(view) if text))
+    yield from map(Finding, dict.fromkeys(i for i, text in view.blank if text))
 
 
 def content_empty(view: AnthropicView) -> Iterator[Finding]:

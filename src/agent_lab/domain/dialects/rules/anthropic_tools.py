@@ -13,11 +13,12 @@ ID = re.compile(r"[a-zA-Z0-9_-]+")
 def tool_use_unanswered(view: AnthropicView) -> Iterator[Finding]:
     """Calls without a result in the next turn, told at the message with the calls."""
     for turn, follower in view.exchanges:
-        answered = {block.call for block in turn.results}
-        if follower is not None and follower.role == "user":
-            answered.update(block.call for block in follower.results)
-        elif follower is not None:
+        if follower is not None and follower.role != "user":
             continue  # the reply is there, in a role that is a fault of its own
+        answered = {block.call for block in (follower.results if follower else ())}
+        answered.update([block.call for block in turn.results])
+        if answered.issuperset([block.call for block in turn.uses]):
+            continue
         missing: dict[int, list[str]] = {}
         for block in turn.uses:
             if block.call not in answered:
@@ -81,11 +82,13 @@ def tool_use_id_duplicate(view: AnthropicView) -> Iterator[Finding]:
 
 def tool_use_id_pattern(view: AnthropicView) -> Iterator[Finding]:
     """Ids with other characters than letters, digits, _ and -; once an id."""
-    told: set[str] = set()
+    seen: set[str] = set()
     for turn in view.turns:
         for block in (*turn.uses, *turn.results):
-            if not ID.fullmatch(block.call) and block.call not in told:
-                told.add(block.call)
+            if block.call in seen:
+                continue
+            seen.add(block.call)
+            if not ID.fullmatch(block.call):
                 field = "id" if block.type == "tool_use" else "tool_use_id"
                 say = {"j": block.place, "block": block.type, "field": field}
                 yield Finding(block.at, (block.call,), say)
@@ -113,15 +116,11 @@ def tool_use_not_last(view: AnthropicView) -> Iterator[Finding]:
 def block_in_wrong_role(view: AnthropicView) -> Iterator[Finding]:
     """A tool_result in an assistant message, or a tool_use in a user message."""
     for turn in view.turns:
-        match turn.role:
-            case "user":
-                wrong, owner = turn.uses, "assistant"
-            case "assistant":
-                wrong, owner = turn.results, "user"
-            case _:
-                continue
-        for at in dict.fromkeys(block.at for block in wrong):
-            yield Finding(at, (), {"type": wrong[0].type, "owner": owner})
+        is_user = turn.role == "user"
+        wrong = turn.uses if is_user else turn.results
+        if wrong and turn.role in ("user", "assistant"):
+            say = {"type": wrong[0].type, "owner": "assistant" if is_user else "user"}
+            yield from (Finding(at, (), say) for at in dict.fromkeys(block.at for block in wrong))
 
 
 def tool_name_length(view: AnthropicView) -> Iterator[Finding]:

@@ -50,7 +50,7 @@ def replies_unmatched(view: ChatView) -> Iterator[Finding]:
         yield _refused(reply)
     for turn in view.rounds:
         yield from (_refused(reply) for reply in turn.wrong)
-        yield from (_refused(reply) for _, reply in turn.doubled)
+        yield from (_refused(reply) for reply in turn.doubled)
 
 
 def replies_unmatched_with_id(view: ChatView) -> Iterator[Finding]:
@@ -78,9 +78,10 @@ def replies_to_unknown_id(view: ChatView) -> Iterator[Finding]:
 def replies_duplicate(view: ChatView) -> Iterator[Finding]:
     """Second replies to one call, at the second."""
     for turn in view.rounds:
-        yield from (
-            Finding(reply.at, (reply.id,), {"first": first}) for first, reply in turn.doubled
-        )
+        if turn.doubled:
+            first = turn.firsts()
+            for reply in turn.doubled:
+                yield Finding(reply.at, (reply.id,), {"first": first[reply.id]})
 
 
 def replies_without_id(view: ChatView) -> Iterator[Finding]:

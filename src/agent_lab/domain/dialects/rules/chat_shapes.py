@@ -39,11 +39,12 @@ def shape_wrong(view: ChatView) -> Iterator[Finding]:
         content = message.get("content")
         if content and not isinstance(content, str) and not _all_objects(content):
             yield _misfit(i, "content", "a string or an array of objects", content)
-        if (calls := message.get("tool_calls")) and view.roles[i] == "assistant":
-            if not _all_objects(calls):
-                yield _misfit(i, "tool_calls", "an array of objects", calls)
-            elif not all(function_of(call) for call in view.calls[i]):
-                yield _misfit(i, "tool_calls[0].function", "an object", None)
+    for i, calls in view.calls.items():
+        given = view.messages[i]["tool_calls"]
+        if not isinstance(given, list) or len(calls) < len(as_list(given)):
+            yield _misfit(i, "tool_calls", "an array of objects", given)
+    nameless = dict.fromkeys(i for i, _, function in view.functions if not function)
+    yield from (_misfit(i, "tool_calls[0].function", "an object", None) for i in nameless)
 
 
 def _all_objects(value: Any) -> bool:
@@ -105,6 +106,8 @@ def id_refused(wrong: Callable[[str], bool]) -> Check:
     """Call ids that the server refuses, each at the first message that has it."""
 
     def find(view: ChatView) -> Iterator[Finding]:
+        if not any(map(wrong, view.ids)):
+            return
         told: set[str] = set()
         for i, message in enumerate(view.messages):
             if i in view.calls:

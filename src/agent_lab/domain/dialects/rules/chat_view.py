@@ -5,6 +5,7 @@ their calls anew each turn (NousResearch/hermes-agent#88324).
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 
@@ -21,17 +22,19 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 
 class Round(msgspec.Struct, gc=False):
-    """An assistant message with calls, and the replies that belong to it."""
+    """An assistant message with calls, and the replies that belong to it.
+
+    The lists are empty tuples until something is in them: most rounds have nothing but replies.
+    """
 
     at: int
     ids: list[str]
     waiting: dict[str, int]
-    first: dict[str, int]  # for each id answered, its first reply
+    replies: list[Reply]
     barrier: int | None = None  # the first message after the unbroken run of replies
-    replies: list[Reply] = []
-    late: list[Reply] = []  # for this round's calls, but after the barrier
-    doubled: list[tuple[int, Reply]] = []  # with the index of the reply that came first
-    wrong: list[Reply] = []  # in the run, for no call of this round
+    late: Sequence[Reply] = ()  # for this round's calls, but after the barrier
+    doubled: Sequence[Reply] = ()  # second replies, in the run
+    wrong: Sequence[Reply] = ()  # in the run, for no call of this round
 
     def repeated(self) -> list[str]:
         """Ids that more than one call has."""
@@ -41,8 +44,14 @@ class Round(msgspec.Struct, gc=False):
 
     def unanswered(self) -> list[str]:
         """Calls without a reply anywhere; an id used twice counts as answered with one."""
+        if not any(self.waiting.values()):
+            return []
         answered = {reply.id for reply in (*self.replies, *self.late)}
         return [call for call in dict.fromkeys(self.ids) if call not in answered]
+
+    def firsts(self) -> dict[str, int]:
+        """Where each id was answered first."""
+        return {reply.id: reply.at for reply in reversed((*self.replies, *self.late))}
 
 
 class ChatView(msgspec.Struct, frozen=True):
@@ -54,6 +63,7 @@ class ChatView(msgspec.Struct, frozen=True):
     functions: list[tuple[int, int, Wire]]  # message, place in its calls, what is called
     rounds: list[Round]
     strays: list[Reply]
+    ids: set[str]  # of calls and replies
     tools: list[Wire]
     profile: Profile
 
@@ -67,7 +77,11 @@ def read_chat(history: History) -> ChatView:
         for i, message in enumerate(messages)
         if roles[i] == "assistant" and message.get("tool_calls")
     }
-    rounds, strays = pair(messages, roles, {i: ids_of(made) for i, made in calls.items() if made})
+    made_ids = {i: ids_of(made) for i, made in calls.items() if made}
+    rounds, strays = pair(messages, roles, made_ids)
+    replied = [
+        as_text(m.get("tool_call_id")) for m, r in zip(messages, roles, strict=True) if r == "tool"
+    ]
     return ChatView(
         messages=messages,
         roles=roles,
@@ -77,6 +91,7 @@ def read_chat(history: History) -> ChatView:
         ],
         rounds=rounds,
         strays=strays,
+        ids={call for ids in made_ids.values() for call in ids}.union(replied),
         tools=history.tools,
         profile=history.profile,
     )
@@ -110,7 +125,7 @@ def pair(
             current.barrier = i
             current = None
         if i in calls:
-            current = Round(at=i, ids=calls[i], waiting={}, first={})
+            current = Round(at=i, ids=calls[i], waiting={}, replies=[])
             for call in calls[i]:
                 current.waiting[call] = current.waiting.get(call, 0) + 1
                 open_calls[call] = current
@@ -123,14 +138,24 @@ def _place(reply: Reply, current: Round | None, open_calls: dict[str, Round]) ->
     owner = current if current and reply.id in current.waiting else open_calls.get(reply.id)
     if not reply.id or owner is None:
         if current is not None:
-            current.wrong.append(reply)
+            current.wrong = _with(current.wrong, reply)
         return current is not None
     if not owner.waiting[reply.id]:
-        owner.doubled.append((owner.first[reply.id], reply))
+        owner.doubled = _with(owner.doubled, reply)
         return True
     owner.waiting[reply.id] -= 1
-    owner.first.setdefault(reply.id, reply.at)
     if not owner.waiting[reply.id] and open_calls.get(reply.id) is owner:
         del open_calls[reply.id]
-    (owner.replies if owner is current else owner.late).append(reply)
+    if owner is current:
+        owner.replies.append(reply)
+    else:
+        owner.late = _with(owner.late, reply)
     return True
+
+
+def _with(replies: Sequence[Reply], reply: Reply) -> list[Reply]:
+    """The list with one more; made when it is the first."""
+    if isinstance(replies, list):
+        replies.append(reply)
+        return replies
+    return [reply]

@@ -20,30 +20,41 @@ from agent_lab.domain.dialects.rules.rule import Finding, History
 CALL = ("functionCall", "function_call")
 RESPONSE = ("functionResponse", "function_response")
 SIGNATURE = ("thoughtSignature", "thought_signature")
-DATA = frozenset(
-    (
-        *("text", *CALL, *RESPONSE, "inlineData", "inline_data", "fileData", "file_data"),
-        *("executableCode", "executable_code", "codeExecutionResult", "code_execution_result"),
-        *("toolCall", "tool_call", "toolResponse", "tool_response"),
-    )
+OTHER_DATA = (
+    *("text", "inlineData", "inline_data", "fileData", "file_data"),
+    *("executableCode", "executable_code", "codeExecutionResult", "code_execution_result"),
+    *("toolCall", "tool_call", "toolResponse", "tool_response"),
 )
+# What makes a part hold something, and the two kinds that rules look at.
+KINDS = {
+    **dict.fromkeys(OTHER_DATA, "data"),
+    **dict.fromkeys(CALL, "function_call"),
+    **dict.fromkeys(RESPONSE, "function_response"),
+}
 ROLES = ("user", "model", "function")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]*")
 OLD = ("gemini-pro", "gemini-1.0")
 
 
-class GeminiView(msgspec.Struct, frozen=True):
-    """What Gemini's rules read; `calls` and `responses` count the parts of each content.
+class Parts(msgspec.Struct, gc=False):
+    """What is in a content: its parts, how many call and respond, and which hold nothing."""
 
-    `empty` names, for contents that have one, the first part that holds nothing.
-    """
+    parts: list[Wire]
+    calls: int = 0
+    responses: int = 0
+    empty: int | None = None  # the first part that holds nothing
+    nameless: tuple[int, str] | None = None  # the first without the function's name
+
+
+class GeminiView(msgspec.Struct, frozen=True):
+    """What Gemini's rules read; `calls` and `responses` count the parts of each content."""
 
     contents: list[Wire]
     roles: list[str]
+    read: list[Parts]
     parts: list[list[Wire]]
     calls: list[int]
     responses: list[int]
-    empty: dict[int, int]
     tools: list[Wire]
     profile: Profile
 
@@ -51,21 +62,38 @@ class GeminiView(msgspec.Struct, frozen=True):
 def read_gemini(history: History) -> GeminiView:
     """Reads a history once, for all rules. A content without a role is the user's."""
     contents = history.messages
-    parts = [objects(content.get("parts")) for content in contents]
+    read = [read_parts(objects(content.get("parts"))) for content in contents]
     return GeminiView(
         contents=contents,
         roles=[role_of(content) for content in contents],
-        parts=parts,
-        calls=[len(having(CALL, found)) for found in parts],
-        responses=[len(having(RESPONSE, found)) for found in parts],
-        empty={
-            i: next(j for j, part in enumerate(found) if not has_data(part))
-            for i, found in enumerate(parts)
-            if not all(map(has_data, found))
-        },
+        read=read,
+        parts=[found.parts for found in read],
+        calls=[found.calls for found in read],
+        responses=[found.responses for found in read],
         tools=history.tools,
         profile=history.profile,
     )
+
+
+def read_parts(parts: list[Wire]) -> Parts:
+    """Looks at each part once."""
+    found = Parts(parts)
+    for j, part in enumerate(parts):
+        kinds = [KINDS[field] for field in part if field in KINDS and part[field] is not None]
+        if not kinds:
+            found.empty = j if found.empty is None else found.empty
+        if "function_call" in kinds:
+            found.calls += 1
+            found.nameless = found.nameless or _nameless(j, "function_call", either(part, *CALL))
+        if "function_response" in kinds:
+            found.responses += 1
+            data = either(part, *RESPONSE)
+            found.nameless = found.nameless or _nameless(j, "function_response", data)
+    return found
+
+
+def _nameless(j: int, kind: str, data: Any) -> tuple[int, str] | None:
+    return None if as_text(as_object(data).get("name")) else (j, kind)
 
 
 def role_of(content: Wire) -> str:
@@ -82,7 +110,7 @@ def having(field: tuple[str, str], parts: list[Wire]) -> list[Wire]:
 
 def has_data(part: Wire) -> bool:
     """Whether a part holds anything but flags."""
-    return any(field in DATA and part[field] is not None for field in part)
+    return any(field in KINDS and part[field] is not None for field in part)
 
 
 def wants_signatures(profile: Profile) -> bool:
@@ -108,21 +136,17 @@ def part_without_data(view: GeminiView) -> Iterator[Finding]:
     """Parts that hold nothing, or are no objects."""
     for i, content in enumerate(view.contents):
         given: Any = content.get("parts")
-        if i in view.empty or (given and len(view.parts[i]) < (len(as_list(given)) or 1)):
-            yield Finding(i, (), {"j": view.empty.get(i, 0)})
+        empty = view.read[i].empty
+        if empty is not None or (given and len(view.parts[i]) < (len(as_list(given)) or 1)):
+            yield Finding(i, (), {"j": empty or 0})
 
 
 def name_empty(view: GeminiView) -> Iterator[Finding]:
-    """Calls and responses without the function's name."""
-    for i, parts in enumerate(view.parts):
-        for kind, field, count in (
-            ("function_call", CALL, view.calls[i]),
-            ("function_response", RESPONSE, view.responses[i]),
-        ):
-            for j, part in enumerate(parts) if count else ():
-                data: Any = either(part, *field)
-                if data is not None and not as_text(as_object(data).get("name")):
-                    yield Finding(i, (), {"j": j, "kind": kind})
+    """Calls and responses without the function's name; one finding a content."""
+    for i, read in enumerate(view.read):
+        if read.nameless:
+            j, kind = read.nameless
+            yield Finding(i, (), {"j": j, "kind": kind})
 
 
 def call_turn_position(view: GeminiView) -> Iterator[Finding]:

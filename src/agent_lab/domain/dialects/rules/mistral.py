@@ -42,7 +42,7 @@ def call_reply_count(view: ChatView) -> Iterator[Finding]:
     """
     matched = matches_by_id(view)
     for turn in view.rounds:
-        surplus = [reply for _, reply in turn.doubled] + turn.wrong
+        surplus = [*turn.doubled, *turn.wrong]
         replied = len(turn.replies) + len(turn.late) + len(surplus)
         if replied < len(turn.waiting if matched else turn.ids):
             yield Finding(turn.at, tuple(turn.unanswered()))
@@ -55,6 +55,8 @@ def call_reply_count(view: ChatView) -> Iterator[Finding]:
 
 def id_format(view: ChatView) -> Iterator[Finding]:
     """Call ids that the tokenizer cannot take."""
+    if all(not call or id_fits(call, view.profile) for call in view.ids):
+        return
     told: set[str] = set()
     for i, message in enumerate(view.messages):
         ids = ids_of(view.calls[i]) if i in view.calls else [message.get("tool_call_id")]
@@ -134,7 +136,7 @@ def replies_duplicate(view: ChatView) -> Iterator[Finding]:
     """A second reply to one call."""
     if matches_by_id(view):
         for turn in view.rounds:
-            yield from (Finding(reply.at, (reply.id,)) for _, reply in turn.doubled)
+            yield from (Finding(reply.at, (reply.id,)) for reply in turn.doubled)
 
 
 def replies_to_unknown_id(view: ChatView) -> Iterator[Finding]:

@@ -1,6 +1,5 @@
 """Reading JSON that anybody may have written: whatever stands there, a reader gives its type."""
 
-from collections.abc import Iterable
 from typing import Any, cast
 
 from agent_lab.domain.dialects.violations import HistoryUnreadable
@@ -9,7 +8,6 @@ Wire = dict[str, Any]
 
 # Deeper than any real message; far below what Python's own recursion can take.
 DEEPEST = 200
-NESTED = (dict, list)
 
 
 def objects(value: Any) -> list[Wire]:
@@ -70,15 +68,14 @@ def read_objects(value: Any, what: str) -> list[Wire]:
     return items
 
 
-def _inside(value: Any) -> Iterable[Any]:
-    return cast("Wire", value).values() if isinstance(value, dict) else value
-
-
-def _refuse_deep(items: list[Any], what: str) -> None:
+def _refuse_deep(items: list[Wire], what: str) -> None:
     """Level by level, so that a history 5,000 deep meets no recursion."""
-    level = items
+    tables, arrays = items, list[list[Any]]()
     for _ in range(DEEPEST):
-        level = [part for value in level for part in _inside(value) if isinstance(part, NESTED)]
-        if not level:
+        inside = [part for table in tables for part in table.values()]
+        inside += [part for array in arrays for part in array]
+        tables = [cast("Wire", part) for part in inside if isinstance(part, dict)]
+        arrays = [cast("list[Any]", part) for part in inside if isinstance(part, list)]
+        if not tables and not arrays:
             return
     raise HistoryUnreadable(f"it is nested more than {DEEPEST} deep", what)

@@ -92,11 +92,13 @@ def call_unanswered(view: ResponsesView) -> Iterator[Finding]:
 
 def call_not_answered_at_once(view: ResponsesView) -> Iterator[Finding]:
     """The same, and calls with other items than calls and outputs before their output."""
+    others = 0
+    before: list[int] = []  # how many other items stand in front of each item
+    for kind in view.kinds:
+        before.append(others)
+        others += kind not in ("function_call", "function_call_output")
     for i, output in view.answers.items():
-        between = view.kinds[i + 1 : output] if output is not None else []
-        if output is None or any(
-            kind not in ("function_call", "function_call_output") for kind in between
-        ):
+        if output is None or before[output] > before[i]:
             yield Finding(i, (as_text(view.items[i].get("call_id")),))
 
 
@@ -130,15 +132,15 @@ def without_reasoning(view: ResponsesView) -> Iterator[Finding]:
     """Items that the server stored with a reasoning item which is not sent."""
     if not view.profile.produced:
         return
-    ids = {item: i for i, item in _ids(view)}
-    thought = {item for item, i in ids.items() if view.kinds[i] == "reasoning"}
+    thought = {item for i, item in _ids(view) if view.kinds[i] == "reasoning"}
+    needs: dict[str, str] = {}
     for group in view.profile.produced:
         missing = [item for item in group if item.startswith("rs") and item not in thought]
-        for item in group:
-            if missing and item in ids and item not in thought:
-                kind = as_text(view.items[ids[item]].get("type")) or "message"
-                say = {"item": item, "type": kind, "reasoning": missing[0]}
-                yield Finding(ids[item], (), say)
+        needs.update((item, missing[0]) for item in group if missing)
+    for i, item in _ids(view):
+        if item in needs and view.kinds[i] != "reasoning":
+            kind = as_text(view.items[i].get("type")) or "message"
+            yield Finding(i, (), {"item": item, "type": kind, "reasoning": needs[item]})
 
 
 def id_duplicate(view: ResponsesView) -> Iterator[Finding]:

@@ -38,6 +38,9 @@ class BrokenGate:
     def bind(self, session: Held) -> None:
         """Wants nothing of it."""
 
+    def open(self) -> None:
+        """Nobody stands here."""
+
     async def _hold(self, hop: Hop) -> Verdict:
         if self.left and hop.matches(self.pattern):
             self.left -= 1

@@ -206,8 +206,8 @@ def bare_tasks(modules: Sequence[Module]) -> Iterator[str]:
             if re.search(r"(^|\.)(create_task|ensure_future)$", name)
             and not name.endswith("group.create_task")
         ]
-        # A runtime's one root task holds the TaskGroup.
-        yield from found[1 if module.name == "agent_lab.application.runtime" else 0 :]
+        # A crew's one root task holds the TaskGroup.
+        yield from found[1 if module.name == "agent_lab.application.crew" else 0 :]
 
 
 def unwanted_calls(modules: Sequence[Module]) -> Iterator[str]:
@@ -315,7 +315,7 @@ PLANTED: list[tuple[Rule, dict[str, str]]] = [
     (sleeps_of_fixed_length, {"application.a": "await asyncio.sleep(0.1)"}),
     (bare_tasks, {"application.a": "asyncio.create_task(f())"}),
     (bare_tasks, {"application.a": "self.loop.create_task(f())"}),
-    (bare_tasks, {"application.runtime": "asyncio.ensure_future(f())\nasyncio.create_task(f())"}),
+    (bare_tasks, {"application.crew": "asyncio.ensure_future(f())\nasyncio.create_task(f())"}),
     (unwanted_calls, {"domain.a": "print(1)"}),
     (unwanted_calls, {"presentation.web": "eval(text)"}),
     (unwanted_calls, {"infrastructure.a": "subprocess.run(line, shell=True)"}),
@@ -334,7 +334,7 @@ RIGHT = {
     "infrastructure.sqlite": "import time\nfrom agent_lab.application.ports import Store",
     "application.ports": "from ..domain import a\nif TYPE_CHECKING:\n from .queues import Queues",
     "application.queues": "from .ports import Store\ngroup.create_task(f())\nasyncio.sleep(0)",
-    "application.runtime": "self._root = asyncio.create_task(f())",
+    "application.crew": "self._root = asyncio.create_task(f())",
     "domain.a": "def f():\n    '''" + "Long.\n" * FUNCTION_LINES + "'''",
     "domain.b": "x = f()  # noqa: S101 - the reason",
 }

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from agent_lab.application.request import DebugRunRequest
     from agent_lab.application.tools import tool
     from agent_lab.bootstrap import DebugRuntime
+    from agent_lab.domain.dialects.check import check_history
+    from agent_lab.domain.dialects.repair import repair_history
+    from agent_lab.domain.dialects.violations import Violation
     from agent_lab.domain.limits import Limits
     from agent_lab.domain.messages import ChatMessage, ToolCall
 
@@ -23,6 +26,9 @@ _HOME = {
     "Limits": "domain.limits",
     "RuntimeQueues": "application.queues",
     "ToolCall": "domain.messages",
+    "Violation": "domain.dialects.violations",
+    "check_history": "domain.dialects.check",
+    "repair_history": "domain.dialects.repair",
     "tool": "application.tools",
 }
 
@@ -34,6 +40,9 @@ __all__ = [
     "Limits",
     "RuntimeQueues",
     "ToolCall",
+    "Violation",
+    "check_history",
+    "repair_history",
     "tool",
 ]
 

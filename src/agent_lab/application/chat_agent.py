@@ -1,6 +1,6 @@
 """ChatAgent: asks the conversation what is due, does it, asks again. It decides nothing."""
 
-from asyncio import CancelledError, current_task, sleep
+from asyncio import CancelledError, current_task
 from collections.abc import AsyncIterator, Callable
 from inspect import iscoroutine
 from typing import assert_never, cast
@@ -61,8 +61,8 @@ class ChatAgent:
         session, conversation = self._session, self._conversation
         queue, receive, decide = session.queues.input, conversation.receive, session.decide
         while self._nudge is nudge:
-            if nudge.pending:  # given by what this task itself did: be thrown out here
-                await sleep(0)
+            if nudge.pending:
+                await self._settle(nudge)
             if session.outbox:
                 await self._flush()
             if queue.qsize():
@@ -79,6 +79,11 @@ class ChatAgent:
                     decide(conversation.end_turn())
                 case _:
                     assert_never(action)
+
+    async def _settle(self, nudge: Nudge) -> None:
+        """A nudge that came without an await to be thrown out of, or that a model swallowed."""
+        await nudge.settle()
+        self._session.clock.clear(_GRACE)
 
     def stand_down(self) -> None:
         """The session stops: leave what you do, after cleaning up if you were told so already."""
@@ -181,6 +186,8 @@ class ChatAgent:
         try:
             async for event in stream:
                 if not self._hear(call, event):
+                    if self._nudge is not None:
+                        await self._settle(self._nudge)  # not in the middle of its cleaning up
                     return await _close(stream)
                 if type(event) is TextDelta:
                     self._say(event.text)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 from agent_lab.application.chat_agent import ChatAgent
 from agent_lab.application.event_agent import EventAgent
@@ -49,7 +49,7 @@ class Crew:
         loop = asyncio.get_running_loop()
         self._root = loop.create_task(self._work(), name=f"agent_lab {session.session_id}")
         _roots.add(self._root)
-        self._root.add_done_callback(_roots.discard)
+        self._root.add_done_callback(self._ended)
 
     @property
     def is_working(self) -> bool:
@@ -92,19 +92,22 @@ class Crew:
         return self._dismissed or self._root.cancelling() > 0 or self._root.done()
 
     async def _work(self) -> None:
-        error: BaseException | None = None
-        try:
-            async with asyncio.TaskGroup() as group:
-                self._group = group
-                self._chat.replace()
-                self._events.spawn()
-        except BaseExceptionGroup as group_error:
-            error = group_error.exceptions[0]
-            log.exception("session %s fell over", self._session.session_id)
-        finally:
-            self._group = None
-            if not self._dismissed:
-                self._owner.left(error)
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            self._chat.replace()
+            self._events.spawn()
+
+    def _ended(self, root: "asyncio.Task[None]") -> None:
+        """The root is done, or was cancelled before it began."""
+        _roots.discard(root)
+        self._group = None
+        failure = None if root.cancelled() else root.exception()
+        if isinstance(failure, BaseExceptionGroup):  # of what felled it the first says most
+            failure = cast("BaseExceptionGroup[BaseException]", failure).exceptions[0]
+        if failure is not None:
+            log.error("session %s fell over", self._session.session_id, exc_info=failure)
+        if not self._dismissed:
+            self._owner.left(failure)
 
     def _add(self, worker: Callable[[], Awaitable[None]]) -> None:
         if self._group is not None and not self._is_stopping():

@@ -55,6 +55,7 @@ class EventAgent:
             while not runner.abandoned and not self._is_stopping():
                 try:
                     await self._serve(runner, await events.get())
+                    await runner.nudge.settle()
                 except CancelledError:
                     if not runner.nudge.absorb():
                         raise

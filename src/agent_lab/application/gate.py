@@ -71,6 +71,10 @@ class Gate(Protocol):
         """Told once, by the session whose hops pass here."""
         ...
 
+    def open(self) -> None:
+        """Told when the session ends: hold nothing any more and let everybody go."""
+        ...
+
 
 class Held(Protocol):
     """What a gate may do to its session."""
@@ -98,6 +102,9 @@ class OpenGate:
     hold: Hold | None = None
 
     def bind(self, session: Held) -> None:
+        """Nothing to do."""
+
+    def open(self) -> None:
         """Nothing to do."""
 
 
@@ -207,7 +214,11 @@ class HandGate:
     def swap(self, first: int, second: int) -> None:
         """Exchange what two parked puts to one queue carry, and let both pass."""
         one, two = self._get(first), self._get(second)
-        if one.hop.kind != "put" or (one.hop.kind, one.hop.queue) != (two.hop.kind, two.hop.queue):
+        if (
+            one is two
+            or one.hop.kind != "put"
+            or (one.hop.kind, one.hop.queue) != (two.hop.kind, two.hop.queue)
+        ):
             raise HopRefused("only two puts to the same queue can be swapped")
         one.item, two.item = two.item, one.item
         self._answer(one, "swapped")

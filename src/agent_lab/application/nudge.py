@@ -1,6 +1,6 @@
 """Cancelling a task of one's own so that it can tell it from being cancelled by somebody else."""
 
-from asyncio import Task, current_task
+from asyncio import CancelledError, Task, current_task, sleep
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +47,13 @@ class Nudge:
         for _ in range(own):
             self._task.uncancel()
         return own > 0 and not self._task.cancelling()
+
+    async def settle(self) -> None:
+        """Between two deeds: a nudge that foreign code swallowed is over and done with."""
+        if self.pending:
+            await sleep(0)  # throws, if it was not delivered yet
+            if not self.absorb():
+                raise CancelledError
 
     def disown(self) -> None:
         """Forget cancellations that foreign code brought about."""

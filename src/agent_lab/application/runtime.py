@@ -276,6 +276,7 @@ class Runtime:
             session.decide(session.conversation.receive(queues.input.get_nowait()))
         session.decide(session.conversation.close())
         session.clock.stop()
+        session.gate.open()
         queues.input.close()
         queues.events.close()
         queues.output.close(last=session.outbox)

@@ -133,8 +133,8 @@ TOOL_RULES = (
         "tool_use_id_duplicate",
         tools.tool_use_id_duplicate,
         "messages.{i}.content.{j}: `tool_use` ids must be unique",
-        "The call id {id} is there twice: a retry added the turn again, or ids are numbered anew "
-        "each turn.",
+        "The call id {id} in message {i} was used in message {first} already: a retry added the "
+        "turn again, or ids are numbered anew each turn.",
         "Drop the copy, or rename the later id in call and result.",
     ),
     Rule(

@@ -69,15 +69,15 @@ def tool_result_duplicate(view: AnthropicView) -> Iterator[Finding]:
 
 def tool_use_id_duplicate(view: AnthropicView) -> Iterator[Finding]:
     """An id used twice: refused within a turn, doubtful across turns."""
-    ever: set[str] = set()
+    ever: dict[str, int] = {}
     for turn, _ in view.exchanges:
         here: set[str] = set()
         for block in turn.uses:
             if block.call in ever:
-                doubtful = block.call not in here
-                yield Finding(block.at, (block.call,), {"j": block.place}, doubtful=doubtful)
+                say = {"j": block.place, "first": ever[block.call]}
+                yield Finding(block.at, (block.call,), say, doubtful=block.call not in here)
             here.add(block.call)
-            ever.add(block.call)
+            ever.setdefault(block.call, block.at)
 
 
 def tool_use_id_pattern(view: AnthropicView) -> Iterator[Finding]:

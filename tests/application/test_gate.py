@@ -11,7 +11,7 @@ from agent_lab import ChatMessage, DebugRuntime, Limits, tool
 from agent_lab.application.gate import Parked
 from agent_lab.domain.errors import HopRefused, QueueClosed, UnknownHop
 from agent_lab.infrastructure.models.scripted import ScriptedCall
-from agent_lab.testing import HandGate, ScriptedModel, call, open_runtime, reply
+from agent_lab.testing import HandGate, ScriptedModel, call, open_runtime, reply, simulate
 from tests.application.helpers_runtime import (
     assert_valid,
     briefly,
@@ -264,6 +264,28 @@ async def test_a_message_swapped_with_a_reply_breaks_nothing() -> None:
             ("assistant", "done"),
         ]
         assert_valid(runtime)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_of_two_swapped_puts_none_is_lost_whichever_comes_first(seed: int) -> None:
+    async def main() -> None:
+        gate = HandGate("put input")
+        async with open_runtime(model=asks_for(LOOK), tools=[look], gate=gate) as runtime:
+            queues = runtime.start("go")
+            await parked(gate)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(queues.input.put(ChatMessage("user", "and?")))
+                await until(runtime, "paused", count=2)
+                pair = [hop.number for hop in gate.parked]
+                gate.swap(*(pair if seed % 2 else reversed(pair)))
+            await take_turn(runtime)
+
+            assert [p.kind for p in said(runtime, "tool_reply")] == ["result"]
+            assert said(runtime, "late_reply") == []
+            assert ("user", "and?") in briefly(runtime.history)
+            assert_valid(runtime)
+
+    simulate(main, seed=seed)
 
 
 @simulated

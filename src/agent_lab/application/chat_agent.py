@@ -108,7 +108,7 @@ class ChatAgent:
             if output.full():
                 await output.room()
             output.put_nowait(outbox[0])
-            outbox.popleft()
+            del outbox[0]
 
     async def _put_call(self, call: ToolCalled) -> None:
         await self._session.queues.events.put(call)

@@ -1,7 +1,6 @@
 """The runtime: one session, its root task, and the order in which things start and close."""
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -54,7 +53,7 @@ class Runtime:
         self._saved = history
         self._session: Session | None = None
         self._crew: Crew | None = None
-        self._crashes: deque[float] = deque()
+        self._crashes: list[float] = []
         self._failure: BaseException | None = None
         self._closed = False
         self._run: ReferenceType[Run] | None = None
@@ -248,9 +247,7 @@ class Runtime:
             "internal", said, "this is a fault of agent_lab; the worker was started again"
         )
         now = session.loop.time()
-        self._crashes.append(now)
-        while self._crashes[0] < now - 60:
-            self._crashes.popleft()
+        self._crashes = [*(at for at in self._crashes if at >= now - 60), now]
         if len(self._crashes) >= session.limits.crashes:
             self._failure = error
             self._wind_down()

@@ -111,7 +111,7 @@ class OpenGate:
 class Parked:
     """A hop that stands at the gate. `number` is the seq of its `paused` entry."""
 
-    __slots__ = ("hop", "item", "number", "verdict", "why")
+    __slots__ = ("behind", "hop", "item", "number", "verdict", "why")
 
     def __init__(self, number: int, hop: Hop, verdict: "Future[Verdict]") -> None:
         self.number = number
@@ -119,6 +119,7 @@ class Parked:
         self.item = hop.item
         self.verdict = verdict
         self.why = "cancelled"
+        self.behind: Parked | None = None
 
 
 class HandGate:
@@ -212,16 +213,11 @@ class HandGate:
         parked.verdict.set_result(Drop())
 
     def swap(self, first: int, second: int) -> None:
-        """Exchange what two parked puts to one queue carry, and let both pass."""
+        """Let two parked puts to one queue pass in the other order: the second goes first."""
         one, two = self._get(first), self._get(second)
-        if (
-            one is two
-            or one.hop.kind != "put"
-            or (one.hop.kind, one.hop.queue) != (two.hop.kind, two.hop.queue)
-        ):
+        if one is two or one.hop.kind != "put" or one.hop.queue != two.hop.queue:
             raise HopRefused("only two puts to the same queue can be swapped")
-        one.item, two.item = two.item, one.item
-        self._answer(one, "swapped")
+        two.behind = one  # each keeps what is its own, so that a cancelled one loses nothing else's
         self._answer(two, "swapped")
 
     async def _park(self, hop: Hop) -> Verdict:
@@ -240,6 +236,8 @@ class HandGate:
             if parked.why != "dropped":
                 session.note(Resumed(**session.at(), hop=number, why=parked.why))
             session.stand_still(bool(self._parked))
+            if parked.behind is not None and not parked.behind.verdict.done():
+                self._answer(parked.behind, "swapped")
 
     def _tell_arrival(self) -> None:
         arrivals, self._arrivals = self._arrivals, []

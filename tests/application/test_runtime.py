@@ -56,6 +56,23 @@ def test_start_outside_a_loop_names_what_is_missing() -> None:
         runtime.cancel()
 
 
+@pytest.mark.fault("R31")
+async def test_a_session_is_started_on_its_own_loop_only() -> None:
+    async with open_runtime(model=echo) as runtime:
+        await turn(runtime)
+
+        def elsewhere() -> None:
+            async def main() -> None:
+                runtime.start("hello")
+
+            asyncio.run(main())
+
+        with pytest.raises(NoEventLoop, match="another event loop"):
+            await asyncio.to_thread(elsewhere)
+        assert (await turn(runtime))[-1] == "done"
+        assert len(said(runtime, "accepted")) == 2
+
+
 @simulated
 async def test_a_request_for_another_session_is_refused() -> None:
     async with open_runtime(model=echo, session_id="mine") as runtime:

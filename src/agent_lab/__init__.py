@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent_lab.application.agent import Agent
+    from agent_lab.application.processes import run_process
     from agent_lab.application.queues import RuntimeQueues
     from agent_lab.application.request import DebugRunRequest
     from agent_lab.application.tools import tool
@@ -29,6 +30,7 @@ _HOME = {
     "Violation": "domain.dialects.violations",
     "check_history": "domain.dialects.check",
     "repair_history": "domain.dialects.repair",
+    "run_process": "application.processes",
     "tool": "application.tools",
 }
 
@@ -43,6 +45,7 @@ __all__ = [
     "Violation",
     "check_history",
     "repair_history",
+    "run_process",
     "tool",
 ]
 

@@ -18,7 +18,7 @@ class Agent:
     `tools` are `@tool` functions or plain ones. Raises ToolDefinitionError for two of one name.
     """
 
-    __slots__ = ("base_url", "instructions", "limits", "model", "name", "schemas", "tools")
+    __slots__ = ("instructions", "limits", "model", "name", "schemas", "tools")
 
     def __init__(
         self,
@@ -28,13 +28,11 @@ class Agent:
         instructions: str | None = None,
         tools: Sequence[Tool | Callable[..., Any]] = (),
         limits: Limits | None = None,
-        base_url: str | None = None,
     ) -> None:
         self.name = name
         self.model = model
         self.instructions = instructions
         self.limits = limits or Limits()
-        self.base_url = base_url
         made = [as_tool(candidate) for candidate in tools]
         self.tools: dict[str, Tool] = {tool.name: tool for tool in made}
         if len(self.tools) < len(made):

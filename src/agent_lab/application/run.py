@@ -4,15 +4,39 @@ from asyncio import CancelledError, current_task
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Protocol, Self
 
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.queues import RuntimeQueue, RuntimeQueues
+from agent_lab.application.session import Session
 from agent_lab.domain.errors import QueueClosed
 from agent_lab.domain.payloads import AnyPayload, End
 
-if TYPE_CHECKING:
-    from agent_lab.application.runtime import Runtime
+
+class Owner(Protocol):
+    """The session's runtime, as far as a run needs it."""
+
+    @property
+    def session(self) -> Session:
+        """The session's parts."""
+        ...
+
+    @property
+    def leaves_with_run(self) -> bool:
+        """Whether nobody but the run itself will stop the workers."""
+        ...
+
+    def cancel(self, turn: int | None = None, *, drop_waiting: bool = False) -> object:
+        """Stop the turn."""
+        ...
+
+    async def rest(self) -> None:
+        """Stop the workers and return when they are gone."""
+        ...
+
+    def forget_run(self) -> None:
+        """The run was broken off and forgotten: stop its work."""
+        ...
 
 
 class Run(AsyncIterator[AnyPayload]):
@@ -23,7 +47,7 @@ class Run(AsyncIterator[AnyPayload]):
     cancels the turn when the run is collected.
     """
 
-    def __init__(self, runtime: "Runtime", begin: Callable[[], RuntimeQueues]) -> None:
+    def __init__(self, runtime: Owner, begin: Callable[[], RuntimeQueues]) -> None:
         self._runtime = runtime
         self._begin = begin
         self._queues: RuntimeQueues | None = None
@@ -109,7 +133,7 @@ class Run(AsyncIterator[AnyPayload]):
     def __del__(self) -> None:
         if self.is_live:
             with suppress(RuntimeError):  # the loop is closed
-                self._runtime.loop.call_soon_threadsafe(self._runtime.forget_run)
+                self._runtime.session.loop.call_soon_threadsafe(self._runtime.forget_run)
 
     async def _end(self) -> None:
         self._ended = True

@@ -134,11 +134,6 @@ class Runtime:
         return self.session.conversation.snapshot()
 
     @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop this session lives on."""
-        return self.session.loop
-
-    @property
     def is_closed(self) -> bool:
         """Whether the session takes nothing any more; it does not outlive its loop."""
         return self._closed or (self._session is not None and self._session.loop.is_closed())

@@ -210,7 +210,7 @@ class _Lines:
         if isinstance(batch, Gap):
             return _complain(f"entries {batch.first} to {batch.last} are no longer kept")
         if self._encoder is None:
-            offset = self._runtime.session.outside.wall_time() - self._runtime.loop.time()
+            offset = self._runtime.session.outside.wall_time() - self._runtime.session.loop.time()
             self._encoder = Encoder(self._runtime.session_id, offset)
         for entry in batch:
             print(visible_json(self._encoder.encode(entry)), file=self._out)

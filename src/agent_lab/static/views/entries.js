@@ -41,7 +41,7 @@ export function createEntries(root, actions) {
     if (by === undefined || !shown.length) return;
     event.preventDefault();
     const now = indexOf(last.view.ui.selected);
-    const to = Math.min(shown.length - 1, Math.max(0, now < 0 ? shown.length - 1 : now + by));
+    const to = Math.min(shown.length - 1, Math.max(0, now < 0 && by !== -Infinity ? shown.length - 1 : now + by));
     actions.select(shown[to].seq);
   });
 

@@ -83,7 +83,7 @@ def session_frame(session: ServedSession) -> str:
             "state": session.state,
             "last_seq": session.last_seq,
             "started_at": timestamp(session.started_at),
-            "now": timestamp(session.offset + runtime.session.loop.time()),
+            "now": timestamp(session.offset + runtime.loop.time()),
         }
     )
 

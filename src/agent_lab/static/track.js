@@ -53,7 +53,7 @@ const packs = new WeakMap(); // state -> what spans time in it; what is open has
 
 function spansOf(state, turn) {
   let found = packs.get(state);
-  if (found?.turn !== turn) {
+  if (!found || found.turn !== turn) {
     found = { turn, waits: packed(heldSpans(state, turn)), runs: packed(toolSpans(state, turn)) };
     packs.set(state, found);
   }

@@ -26,6 +26,7 @@ function accepted(d, e, t) {
     acceptedAt: t, heldAt: null, blockedBy: [], endAt: null, position: null, turn: null, reason: null, isEdited: false,
   });
   d.waiting.push(e.message_id);
+  d.tail.push(e.message_id);
   hop(d, t, "you", "input", e, ref);
   return ref;
 }
@@ -36,11 +37,19 @@ function held(d, e, t) {
   return `m:${e.message_id}`;
 }
 
+const place = (d, id) => d.items.push({ kind: "user", key: `m:${id}`, id });
+
+/** Delivered, it takes its place in the history; taken back, it stays where it stood among those that wait. */
 function ended(d, e, fields) {
-  change(d.messages, e.message_id, fields);
-  d.waiting = d.waiting.filter((id) => id !== e.message_id);
-  d.items.push({ kind: "user", key: `m:${e.message_id}`, id: e.message_id });
-  return `m:${e.message_id}`;
+  const id = e.message_id;
+  change(d.messages, id, fields);
+  d.waiting = d.waiting.filter((other) => other !== id);
+  if (fields.status === "delivered") {
+    d.tail = d.tail.filter((other) => other !== id);
+    place(d, id);
+  } else if (!d.tail.includes(id)) d.tail.push(id);
+  while (d.tail.length && d.messages.get(d.tail[0]).endAt !== null) place(d, d.tail.shift());
+  return `m:${id}`;
 }
 
 function delivered(d, e, t) {

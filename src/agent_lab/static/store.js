@@ -12,6 +12,7 @@ export const EMPTY = Object.freeze({
   gaps: [], //       {from, to, read_at}
   items: [], //      the conversation in order: {kind, key, …}, see handlers.js
   waiting: [], //    ids of accepted messages that are not delivered, in order of arrival
+  tail: [], //       what stands below the items: these, and what was taken back behind one of them
   messages: new Map(), // by message id
   answers: new Map(), //  by "turn.step"
   calls: new Map(), //    by "round/call_id"
@@ -29,7 +30,7 @@ export const EMPTY = Object.freeze({
   counts: {}, //     entries by type
 });
 
-const ARRAYS = ["entries", "gaps", "items", "waiting", "open", "turns", "models", "blocks", "outs", "hops", "requests"];
+const ARRAYS = ["entries", "gaps", "items", "waiting", "tail", "open", "turns", "models", "blocks", "outs", "hops", "requests"];
 const MAPS = ["messages", "answers", "calls", "callKeys", "parked"];
 
 export function reduce(state, frames) {

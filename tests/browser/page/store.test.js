@@ -154,6 +154,19 @@ test("a withdrawn and a rejected message stay to be seen, and wait no more", () 
   equal(shape(state).slice(-2), ["m:m2", "m:m9"]);
 });
 
+test("a message taken back between two that wait keeps its place", () => {
+  const j = heldTurn();
+  for (const id of ["m3", "m4"]) j.user(id);
+  j.add("withdrawn", { message_id: "m3", reason: "user" });
+  j.add("rejected", { message_id: "m9", code: "queue_full", message: "full", retry_after: 2 });
+  const state = play(...j.entries);
+  equal([state.waiting, state.tail], [["m2", "m4"], ["m2", "m3", "m4", "m9"]]);
+  j.delivered("m2", 4);
+  j.delivered("m4", 5);
+  const after = play(...j.entries);
+  equal([shape(after).slice(-4), after.tail], [["m:m2", "m:m3", "m:m4", "m:m9"], []]);
+});
+
 test("a refused second use of an id says nothing of the first", () => {
   const j = heldTurn();
   j.add("rejected", { message_id: "m2", code: "id_reused", message: "other content", retry_after: null });

@@ -43,7 +43,7 @@ export function createConversation(root, actions) {
   return {
     render(view) {
       const { state, ui, outbox } = view;
-      welcome.render(view, !state.items.length && !state.waiting.length && !outbox.length);
+      welcome.render(view, !state.items.length && !state.tail.length && !outbox.length);
       if (state !== last.state || outbox !== last.outbox || ui.editing !== last.editing || shown !== last.shown) {
         const isMore = last.shown !== undefined && shown !== last.shown;
         const height = isMore ? scroll.scrollHeight : 0;
@@ -61,7 +61,7 @@ export function createConversation(root, actions) {
     earlier.hidden = first === 0;
     say(earlier, `show earlier messages (${count(first, "item")} above)`);
     const parts = state.items.slice(first).map((item) => ({ item }));
-    for (const id of state.waiting) parts.push({ item: { kind: "user", key: `m:${id}`, id } });
+    for (const id of state.tail) parts.push({ item: { kind: "user", key: `m:${id}`, id } });
     for (const m of outbox) if (!state.messages.has(m.id)) parts.push({ item: { kind: "user", key: `m:${m.id}`, id: m.id }, unsent: m });
     const context = { state, ui, actions };
     keyed(log, parts, (part) => part.item.key, (part) => {

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from agent_lab import DebugRuntime, Limits
-from agent_lab.application.gate import Held, Hold, Hop, Pass, Verdict
+from agent_lab.application.gate import GatedSession, Hold, Hop, Pass, Verdict
 from agent_lab.domain.errors import QueueClosed, RuntimeFailed
 from agent_lab.testing import ScriptedModel, call, open_runtime, reply
 from tests.application.helpers_runtime import (
@@ -35,7 +35,7 @@ class BrokenGate:
     def hold(self) -> Hold | None:
         return self._hold
 
-    def bind(self, session: Held) -> None:
+    def bind(self, session: GatedSession) -> None:
         """Wants nothing of it."""
 
     def open(self) -> None:

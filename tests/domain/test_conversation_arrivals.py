@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_lab.domain.actions import CallModel, EndTurn, RunTools
+from agent_lab.domain.actions import CallModel, EndTurn, RunTools, Wait
 from agent_lab.domain.conversation import Conversation
 from agent_lab.domain.dialects import openai_chat
 from agent_lab.domain.limits import Limits
@@ -157,6 +157,8 @@ class Arrivals:
             case RunTools(calls):
                 conversation.calls.dispatched(calls[0])
                 self.events.append(calls[0])
+            case Wait():
+                conversation.waited()
             case EndTurn():
                 self.decide(conversation.end_turn())
             case _:
@@ -205,14 +207,14 @@ class Arrivals:
     def model_is_cut(self) -> None:
         assert self.conversation.answered(self.conversation.call) is None
         self.decide(
-            self.conversation.retry(
-                self.conversation.call, attempt=1, delay=1, code="cut", message="cut"
+            self.conversation.call_failed(
+                self.conversation.call, "cut", "cut", "again", may_pass=True
             )
         )
 
     def model_fails(self) -> None:
         call = self.conversation.call
-        self.decide(self.conversation.failed(call, "failed", "it failed", "mend it"))
+        self.decide(self.conversation.call_failed(call, "failed", "it failed", "mend it"))
 
 
 @given(st.randoms(use_true_random=False), st.integers(0, 100))

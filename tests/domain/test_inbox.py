@@ -37,7 +37,6 @@ def test_a_message_that_can_go_is_accepted_and_one_that_cannot_is_held_at_once()
     ("said", "code", "retry_after"),
     [
         (message(1, "Rome?"), "id_reused", None),
-        (message(1, mode="follow_up"), "id_reused", None),
         (message(2, "  "), "empty", None),
         (message(2, mode="reject"), "busy", 1.0),
         (message(2), "queue_full", 1.0),
@@ -54,6 +53,13 @@ def test_a_refusal_says_why_and_whether_to_try_again(
     assert refused.type == "rejected"
     assert (refused.code, refused.retry_after) == (code, retry_after)  # type: ignore[union-attr]  # of that type
     assert len(inbox) == 1
+
+
+def test_a_resend_in_another_mode_is_the_same_message() -> None:
+    inbox = Inbox(1)
+    accept(inbox, message(1))
+
+    assert (accept(inbox, message(1, mode="follow_up")), len(inbox)) == ([], 1)
 
 
 @pytest.mark.parametrize("end", ["waiting", "delivered", "withdrawn"])

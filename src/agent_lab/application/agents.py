@@ -21,7 +21,7 @@ from agent_lab.domain.errors import (
     SessionError,
     SessionMismatch,
 )
-from agent_lab.domain.inbox import REFUSALS
+from agent_lab.domain.inbox import REFUSALS, digest_of
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.domain.payloads import Accepted, Rejected
 
@@ -144,18 +144,22 @@ class Agents:
         if served is not None:
             self._with(agent, served)
         known = self._known[agent.name].get(message.message_id or "")
-        if known is not None and (served is None or known.message == message):
+        if known is not None and (
+            served is None or known.digest == digest_of(message.content or "")
+        ):
             served = known.sent.session
         return self.send(served or self.open(agent), message)
 
     def send(self, served: ServedSession, message: ChatMessage) -> Sent:
         """Give the message to this session; its receipt is in the journal when this returns.
 
-        Raises RuntimeClosed and RuntimeFailed. An id that another session of the agent has is
-        `rejected id_reused`.
+        Raises RuntimeClosed and RuntimeFailed. A message that another session of the agent has is
+        a repeat, other content under its id is `rejected id_reused`.
         """
         known = self._known[served.agent.name].get(message.message_id or "")
         if known is not None and known.sent.session is not served:
+            if known.is_for(message):
+                return Sent(known.sent.session, known.sent.message_id, known.sent.receipt, True)
             return self._refuse(served, message)
         before = served.last_seq
         with suppress(MessageRejected):  # that is its receipt, and on record
@@ -171,7 +175,9 @@ class Agents:
         assert isinstance(receipt, Accepted | Rejected), "a user message's receipt comes first"
         sent = Sent(served, receipt.message_id, before + 1)
         if isinstance(receipt, Accepted):
-            self._known[served.agent.name][receipt.message_id] = Known(message, sent)
+            self._known[served.agent.name][receipt.message_id] = Known(
+                digest_of(receipt.content), sent
+            )
             served.title = served.title or receipt.content
         return sent
 

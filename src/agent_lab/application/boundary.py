@@ -6,17 +6,30 @@ comes from outside; a tool's own CancelledError is the tool's fault (R06).
 """
 
 import asyncio
-import contextvars
 import inspect
-from collections.abc import Callable, Coroutine, Generator
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context
+from functools import partial
 from threading import Thread
 from typing import Any
 
 import msgspec
 
+from agent_lab.application.foreign import InContext, place, said
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.tools import Tool
 from agent_lab.domain.messages import ReplyKind, clean
+
+log = logging.getLogger("agent_lab")
+
+
+class Abandoned(msgspec.Struct):
+    """Work that ignored its cancellation and may still run: tasks and threads."""
+
+    tasks: int = 0
+    threads: int = 0
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -26,97 +39,84 @@ class Outcome(msgspec.Struct, frozen=True):
     kind: ReplyKind = "result"
 
 
-async def run_async(tool: Tool, arguments: dict[str, Any], nudge: Nudge, *, limit: int) -> Outcome:
-    """Run an async tool in its own context; raises CancelledError only if we were cancelled."""
+async def run_async(
+    tool: Tool, arguments: dict[str, Any], nudge: Nudge, context: Context, *, limit: int
+) -> Outcome:
+    """Run an async tool in `context`; raises CancelledError only if we were cancelled."""
     try:
         bound = tool.bind(arguments)
-    except Exception as error:
+    except BaseException as error:  # it never awaits, so this is no cancellation
         return _bad_arguments(tool, error)
     try:
-        return _result(await _InOwnContext(tool.function(**bound)), limit)
+        return _result(await InContext(tool.function(**bound), nudge, context), limit)
     except asyncio.CancelledError as error:
         if nudge.is_cancelled:
             raise
         nudge.disown()
-        return _failed(error)
+        return _failed(tool, error)
     except GeneratorExit as error:
         if not nudge.is_current:
             raise  # our own coroutine is being closed
-        return _failed(error)
+        return _failed(tool, error)
     except BaseException as error:
-        return _failed(error)
+        return _failed(tool, error)
 
 
 async def run_in_thread(
     tool: Tool,
     arguments: dict[str, Any],
+    context: Context,
     *,
     limit: int,
-    left: Callable[[], None],
+    abandoned: Abandoned,
     late: Callable[[Outcome], None],
 ) -> Outcome:
     """Run a sync tool in a daemon thread of its own.
 
-    T30: a thread cannot be stopped. Cancelled here, `left` is called, the thread goes on, and
-    `late` is called on the loop with what it came to; being a daemon it holds up no exit.
+    T30: a thread cannot be stopped. Cancelled here it goes on, counted as abandoned until it ends,
+    and `late` is called on the loop with what it came to; being a daemon it holds up no exit.
     """
-    try:
-        bound = tool.bind(arguments)
-    except Exception as error:
-        return _bad_arguments(tool, error)
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Outcome] = loop.create_future()
+    done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
     def deliver(outcome: Outcome) -> None:
         if done.cancelled():
+            abandoned.threads -= 1
             late(outcome)
         else:
             done.set_result(outcome)
 
-    def work() -> None:
-        try:
-            outcome = _result(context.run(tool.function, **bound), limit)
-        except BaseException as error:
-            outcome = _failed(error)
-        try:
-            loop.call_soon_threadsafe(deliver, outcome)
-        except RuntimeError:
-            return  # the loop is closed: nobody is left to tell
-
-    context = contextvars.copy_context()
+    work = partial(_work, tool, arguments, context, limit, done.get_loop(), deliver)
     Thread(target=work, name=f"tool {tool.name}", daemon=True).start()
     try:
         return await done
     except asyncio.CancelledError:
         if done.cancelled():
-            left()
+            abandoned.threads += 1
+        else:  # it ended in the same tick
+            late(done.result())
         raise
 
 
-class _InOwnContext:
-    """Awaits a coroutine step by step in a copy of the context.
-
-    Runners live long, so without this a context variable set by one call is seen by the next.
-    """
-
-    __slots__ = ("_coroutine",)
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        self._coroutine = coroutine
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        run, coroutine = contextvars.copy_context().run, self._coroutine
-        step: Callable[..., Any] = coroutine.send
-        value: Any = None
-        while True:
-            try:
-                waits_for = run(step, value)
-            except StopIteration as stop:
-                return stop.value
-            try:
-                value, step = (yield waits_for), coroutine.send
-            except BaseException as error:
-                value, step = error, coroutine.throw
+def _work(
+    tool: Tool,
+    arguments: dict[str, Any],
+    context: Context,
+    limit: int,
+    loop: asyncio.AbstractEventLoop,
+    deliver: Callable[[Outcome], None],
+) -> None:
+    """What the thread does."""
+    try:
+        bound = tool.bind(arguments)
+    except BaseException as error:
+        outcome = _bad_arguments(tool, error)
+    else:
+        try:
+            outcome = _result(context.run(tool.function, **bound), limit)
+        except BaseException as error:
+            outcome = _failed(tool, error)
+    with suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+        loop.call_soon_threadsafe(deliver, outcome)
 
 
 def _result(value: Any, limit: int) -> Outcome:
@@ -146,20 +146,16 @@ def _foreign(value: Any) -> Any:
     raise TypeError(f"no JSON for {type(value).__name__}")
 
 
-def _failed(error: BaseException) -> Outcome:
-    """An exception as the model reads it; never blank (S70)."""
-    try:
-        text = str(error)
-    except Exception:
-        text = ""
-    named = type(error).__name__
-    plain = isinstance(error, Exception) and text
-    detail = text if plain else f"{named}: {text}" if text else named
-    return Outcome(_cut(clean(f"Error: {detail}"), 10_000), "error")
+def _failed(tool: Tool, error: BaseException) -> Outcome:
+    """An exception as the model reads it; whoever debugs the tool finds the rest in the log."""
+    log.info(
+        "tool %s raised %s at %s", tool.name, type(error).__name__, place(error), exc_info=error
+    )
+    return Outcome(f"Error: {said(error)}", "error")
 
 
-def _bad_arguments(tool: Tool, error: Exception) -> Outcome:
-    return Outcome(f"Error: the arguments do not fit {tool.name}: {error}", "bad_arguments")
+def _bad_arguments(tool: Tool, error: BaseException) -> Outcome:
+    return Outcome(f"Error: the arguments do not fit {tool.name}: {said(error)}", "bad_arguments")
 
 
 def _cut(text: str, limit: int) -> str:

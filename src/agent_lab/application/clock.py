@@ -1,7 +1,9 @@
 """The session's clock: the loop's, less the time it stood still; and its one timer."""
 
-from asyncio import AbstractEventLoop, Future, TimerHandle
+from asyncio import AbstractEventLoop, Future, TimerHandle, get_running_loop
 from collections.abc import Callable, Hashable
+
+from agent_lab.domain.errors import NoEventLoop
 
 Alarm = Callable[[], object]
 
@@ -38,6 +40,11 @@ class SessionClock:
         self._alarms[key] = (deadline, alarm)
         if self._handle is None or deadline < self._rings_at:
             self._arm(deadline)
+
+    def take(self, key: Hashable) -> float:
+        """Forget an alarm and give the seconds it had left; 0 if there was none."""
+        alarm = self._alarms.pop(key, None)
+        return max(alarm[0] - self.now(), 0.0) if alarm is not None else 0.0
 
     def clear(self, key: Hashable) -> None:
         """Forget an alarm; a key without one is fine."""
@@ -94,3 +101,14 @@ class SessionClock:
                 del self._alarms[key]
                 alarm()
         self._arm_next()
+
+
+def running_loop(session_id: str) -> AbstractEventLoop:
+    """The loop we are on; raises NoEventLoop."""
+    try:
+        return get_running_loop()
+    except RuntimeError:
+        raise NoEventLoop(
+            f"session {session_id!r} needs a running event loop; call this from a coroutine, such "
+            "as the one given to asyncio.run()"
+        ) from None

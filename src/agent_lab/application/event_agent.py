@@ -57,7 +57,7 @@ class EventAgent:
                     await self._serve(runner, await events.get())
                     await runner.nudge.settle()
                 except CancelledError:
-                    if not runner.nudge.absorb():
+                    if not await runner.nudge.absorb_all():
                         raise
         finally:
             if runner.abandoned:
@@ -118,7 +118,9 @@ class EventAgent:
         session.clock.set(runner, timeout, lambda: self._timed_out(call, timeout))
         limit = session.limits.tool_output
         if tool.is_async:
-            outcome = await run_async(tool, passed.arguments, runner.nudge, limit=limit)
+            outcome = await run_async(
+                tool, passed.arguments, runner.nudge, session.context.copy(), limit=limit
+            )
         else:
             outcome = await self._run_in_thread(tool, passed, limit)
         session.clock.clear(runner)
@@ -128,8 +130,9 @@ class EventAgent:
         return await run_in_thread(
             tool,
             call.arguments,
+            self._session.context.copy(),
             limit=limit,
-            left=self._thread_left,
+            abandoned=self._session.abandoned,
             late=lambda outcome: self._thread_ended(call, outcome),
         )
 
@@ -174,8 +177,8 @@ class EventAgent:
             grace = self._session.limits.grace
             busy.nudge()
             self._session.clock.set(busy, grace, lambda: self._abandon(busy))
-        if self._session.gate.hold is not None:
-            for runner in self._runners:  # one of them may stand at the gate with this call
+        if self._session.queues.events.holds(call_id):
+            for runner in self._runners:  # one of them stands at the gate with this call
                 if runner.call is None:
                     runner.nudge()
 
@@ -188,15 +191,10 @@ class EventAgent:
         if not self._idle:
             self.spawn()
 
-    def _thread_left(self) -> None:
-        self._session.abandoned.threads += 1
-
     def _thread_ended(self, call: ToolCalled, outcome: Outcome) -> None:
         """A thread nobody waited for has ended: record what it came to."""
-        session = self._session
-        session.abandoned.threads -= 1
-        if not session.queues.input.is_closed:
-            session.queues.input.put_nowait(_reply(call, outcome))
+        if not self._session.queues.input.is_closed:
+            self._session.queues.input.put_nowait(_reply(call, outcome))
 
     def _recover(self, runner: Runner, call: ToolCalled) -> None:
         """This worker fell over. A call that had not begun is put back; one that had is lost."""

@@ -14,7 +14,7 @@ import msgspec
 from agent_lab.application.journal import item_id
 from agent_lab.domain.errors import HopRefused, UnknownHop
 from agent_lab.domain.inbox import At
-from agent_lab.domain.messages import ChatMessage
+from agent_lab.domain.messages import ChatMessage, clean
 from agent_lab.domain.payloads import (
     AnyPayload,
     Dropped,
@@ -67,7 +67,7 @@ class Gate(Protocol):
         """None when nothing is held: the hop passes without an await."""
         ...
 
-    def bind(self, session: "Held") -> None:
+    def bind(self, session: "GatedSession") -> None:
         """Told once, by the session whose hops pass here."""
         ...
 
@@ -76,7 +76,7 @@ class Gate(Protocol):
         ...
 
 
-class Held(Protocol):
+class GatedSession(Protocol):
     """What a gate may do to its session."""
 
     def note(self, payload: AnyPayload) -> int:
@@ -101,7 +101,7 @@ class OpenGate:
 
     hold: Hold | None = None
 
-    def bind(self, session: Held) -> None:
+    def bind(self, session: GatedSession) -> None:
         """Nothing to do."""
 
     def open(self) -> None:
@@ -133,7 +133,7 @@ class HandGate:
     def __init__(self, *patterns: str) -> None:
         self._patterns = patterns
         self._parked: dict[int, Parked] = {}
-        self._session: Held | None = None
+        self._session: GatedSession | None = None
         self._arrivals: list[Future[None]] = []
 
     @property
@@ -146,7 +146,7 @@ class HandGate:
         """The hops that stand here, oldest first."""
         return list(self._parked.values())
 
-    def bind(self, session: Held) -> None:
+    def bind(self, session: GatedSession) -> None:
         """Belongs to this session from now on."""
         self._session = session
 
@@ -178,6 +178,7 @@ class HandGate:
     def edit(self, number: int, change: str | dict[str, Any]) -> None:
         """Let it pass with other content (a message, a reply) or other arguments (a call)."""
         parked, session = self._get(number), self._bound()
+        change = clean(change) if isinstance(change, str) else change
         item, after = parked.item, edited(parked.item, change)
         if isinstance(item, ChatMessage) and item.role == "user":
             session.rewrite(item.message_id or "", str(change), number)
@@ -211,6 +212,7 @@ class HandGate:
         )
         parked.why = "dropped"
         parked.verdict.set_result(Drop())
+        self._leave(parked)
 
     def swap(self, first: int, second: int) -> None:
         """Let two parked puts to one queue pass in the other order: the second goes first."""
@@ -232,12 +234,17 @@ class HandGate:
         try:
             return await parked.verdict
         finally:
-            del self._parked[number]
-            if parked.why != "dropped":
-                session.note(Resumed(**session.at(), hop=number, why=parked.why))
-            session.stand_still(bool(self._parked))
+            if number in self._parked:  # nobody answered: its waiter was thrown out
+                self._leave(parked)
             if parked.behind is not None and not parked.behind.verdict.done():
                 self._answer(parked.behind, "swapped")
+
+    def _leave(self, parked: Parked) -> None:
+        session = self._bound()
+        del self._parked[parked.number]
+        if parked.why != "dropped":
+            session.note(Resumed(**session.at(), hop=parked.number, why=parked.why))
+        session.stand_still(bool(self._parked))
 
     def _tell_arrival(self) -> None:
         arrivals, self._arrivals = self._arrivals, []
@@ -248,6 +255,7 @@ class HandGate:
     def _answer(self, parked: Parked, why: str) -> None:
         parked.why = why
         parked.verdict.set_result(Pass(parked.item))
+        self._leave(parked)
 
     def _get(self, number: int) -> Parked:
         parked = self._parked.get(number)
@@ -255,7 +263,7 @@ class HandGate:
             raise UnknownHop(number)
         return parked
 
-    def _bound(self) -> Held:
+    def _bound(self) -> GatedSession:
         assert self._session is not None, "a gate is bound by the session it is given to"
         return self._session
 
@@ -264,6 +272,10 @@ def edited(item: Item, change: str | dict[str, Any]) -> Item:
     """The item with other content or arguments; anything else is refused."""
     match item, change:
         case ToolCalled(), dict():
+            try:
+                msgspec.json.encode(change)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise HopRefused(f"the new arguments are no JSON: {error}") from error
             return msgspec.structs.replace(item, arguments=change)
         case ChatMessage(role="user"), str() if not change.strip():
             raise HopRefused("a user message cannot be made blank; drop it instead")

@@ -16,6 +16,7 @@ from agent_lab.domain.payloads import (
     Accepted,
     AnyPayload,
     Assistant,
+    Edited,
     LateReply,
     QueueOp,
     Text,
@@ -24,7 +25,9 @@ from agent_lab.domain.payloads import (
 )
 
 _OVERHEAD = 400
-"""Rough bytes of an entry without its text; what the bound leaves is for texts."""
+"""Rough bytes of an entry without its text."""
+_NEWEST = 16
+"""Entries that stay however long they are."""
 
 
 class Entry(msgspec.Struct, gc=False):
@@ -71,7 +74,7 @@ class Journal:
         self._lines: list[_Line] = []
         self._first = 1
         self._max_lines = entries
-        self._max_text = max(size - entries * _OVERHEAD, 0)
+        self._max_size = size
         self._text = 0
         self._waiters: list[Future[None]] = []
         self._ended: Callable[[], BaseException | None] | None = None
@@ -87,7 +90,9 @@ class Journal:
         return self._first + len(self._lines) - 1
 
     def extend(self, payloads: Sequence[AnyPayload]) -> None:
-        """Write entries for what was decided at one moment; never waits."""
+        """Write entries for what was decided at one moment; never waits. Nothing after end()."""
+        if self._ended is not None:
+            return
         lines, at = self._lines, self._now()
         for payload in payloads:
             lines.append((at, payload))
@@ -95,7 +100,7 @@ class Journal:
                 self._text += _text_of(payload)
         if self._waiters:
             self._wake()
-        if len(lines) > self._max_lines or self._text > self._max_text:
+        if len(lines) > self._max_lines or self._text + _OVERHEAD * len(lines) > self._max_size:
             self._trim()
 
     def hand_off(
@@ -107,6 +112,8 @@ class Journal:
         where: tuple[int | None, int | None],
     ) -> None:
         """Write down a put or a take."""
+        if self._ended is not None:
+            return
         self._lines.append((self._now(), queue, op, item, depth, where))
         if self._waiters:
             self._wake()
@@ -170,14 +177,22 @@ class Journal:
                 waiter.set_result(None)
 
     def _trim(self) -> None:
-        """Let the oldest go, a sixteenth more than must be, so as not to do it often."""
+        """Let the oldest go, a sixteenth more than must be, so as not to do it often.
+
+        The newest few stay, however long they are: their texts are the conversation's too.
+        """
         lines = self._lines
-        drop = max(len(lines) - self._max_lines + self._max_lines // 16, 0)
-        for line in lines[:drop]:
-            self._text -= _text_of(_payload(line))
-        while self._text > self._max_text and drop < len(lines) - 1:
-            self._text -= _text_of(_payload(lines[drop]))
-            drop += 1
+        most, size = self._max_lines, self._max_size
+        excess = self._text + _OVERHEAD * len(lines) - size + size // 16
+        drop = len(lines) - most + most // 16 if len(lines) > most else 0
+        for index, line in enumerate(lines[: max(len(lines) - _NEWEST, 0)]):
+            if index >= drop and excess <= 0:
+                break
+            text = _text_of(_payload(line))
+            self._text -= text
+            excess -= text + _OVERHEAD
+            drop = max(drop, index + 1)
+        drop = min(drop, max(len(lines) - _NEWEST, 0))
         del lines[:drop]
         self._first += drop
 
@@ -202,7 +217,16 @@ def _payload(line: _Line) -> AnyPayload | None:
 
 
 def _text_of(payload: AnyPayload | None) -> int:
-    """Characters of a payload's long text."""
-    if isinstance(payload, ToolReplied | Assistant | LateReply | Accepted):
-        return len(payload.content or "")
-    return len(payload.text) if isinstance(payload, Text) else 0
+    """Characters of what may be long in a payload."""
+    match payload:
+        case Assistant():
+            raws = sum(len(call.raw or "") for call in payload.tool_calls)
+            return len(payload.content or "") + raws
+        case ToolReplied() | LateReply() | Accepted():
+            return len(payload.content)
+        case Text():
+            return len(payload.text)
+        case Edited():
+            return len(str(payload.before)) + len(str(payload.after))
+        case _:
+            return 0

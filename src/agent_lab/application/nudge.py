@@ -2,6 +2,7 @@
 
 from asyncio import CancelledError, Task, current_task, sleep
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 
@@ -11,11 +12,12 @@ class Nudge:
     An outside cancellation that comes at the same time wins: it is never swallowed.
     """
 
-    __slots__ = ("_stopping", "_task", "pending")
+    __slots__ = ("_foreign", "_stopping", "_task", "pending")
 
     def __init__(self, task: "Task[Any]", stopping: Callable[[], bool]) -> None:
         """`stopping` says whether the session itself is being stopped."""
         self._task = task
+        self._foreign = 0
         self.pending = 0
         """Nudges given that the task has not absorbed."""
         self._stopping = stopping
@@ -41,12 +43,30 @@ class Nudge:
         """
         return self.pending > 0 or self._stopping()
 
+    def seen(self) -> None:
+        """Foreign code took a step: what is counted now and not ours is its own affair.
+
+        A cancellation from outside comes between two steps, so it is not among these.
+        """
+        self._foreign = max(self._task.cancelling() - self.pending, 0)
+
     def absorb(self) -> bool:
         """Called where CancelledError was caught: True if it was only ours, and is dealt with."""
         own, self.pending = self.pending, 0
-        for _ in range(own):
+        for _ in range(own + self._foreign if own else 0):
             self._task.uncancel()
+        self._foreign = 0
         return own > 0 and not self._task.cancelling()
+
+    async def absorb_all(self) -> bool:
+        """As absorb, also of a nudge that was not delivered because foreign code raised by itself.
+
+        uncancel() does not take back a cancellation that is still to come, before 3.13.
+        """
+        if self.pending:
+            with suppress(CancelledError):
+                await sleep(0)
+        return self.absorb()
 
     async def settle(self) -> None:
         """Between two deeds: a nudge that foreign code swallowed is over and done with."""

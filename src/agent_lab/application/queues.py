@@ -8,11 +8,11 @@ from asyncio import QueueFull
 from typing import Literal, Protocol, TypeVar, cast
 
 from agent_lab.application.gate import Drop, Gate, Hop
-from agent_lab.application.journal import Journal
+from agent_lab.application.journal import Journal, item_id
 from agent_lab.application.runtime_queue import RuntimeQueue
 from agent_lab.domain.conversation import Conversation
-from agent_lab.domain.errors import InvalidRole, QueueClosed
-from agent_lab.domain.messages import ChatMessage
+from agent_lab.domain.errors import InvalidMessage, InvalidRole, QueueClosed
+from agent_lab.domain.messages import MODES, ChatMessage
 from agent_lab.domain.payloads import AnyPayload, ToolCalled
 
 ItemT = TypeVar("ItemT", bound=ChatMessage | ToolCalled)
@@ -59,6 +59,7 @@ class WorkQueue(RuntimeQueue[ItemT]):
                 return
             item = passed
         if len(self._queue) >= self._bound:
+            self._let_dead_go()
             await self.room()
         if self._closed:
             raise QueueClosed(self.name)
@@ -74,6 +75,18 @@ class WorkQueue(RuntimeQueue[ItemT]):
             item = await self._held_head()
             if item is not None:
                 return item
+
+    def holds(self, call_id: str) -> bool:
+        """Whether a taker stands at the gate with this call at the head."""
+        return self._parked and item_id(self._queue[0]) == call_id
+
+    def _let_dead_go(self) -> None:
+        """Make room: calls that were closed since they were put need no runner."""
+        for item in [item for item in self._queue if not self._desk.is_live(item)]:
+            if not (self._parked and item is self._queue[0]):
+                self._queue.remove(item)
+                depth, where = len(self._queue), self._desk.conversation.where
+                self._desk.journal.hand_off(self._name, "take", item, depth, where)
 
     async def _held(self, item: ItemT) -> ItemT | None:
         hold = self._desk.gate.hold
@@ -171,13 +184,25 @@ class InputQueue(WorkQueue[ChatMessage]):
     def _check(self, item: ChatMessage) -> None:
         if self._closed:
             raise QueueClosed(self.name)
+        if type(item) is not ChatMessage:
+            raise InvalidMessage(f"'input' takes a ChatMessage, not a {type(item).__name__}")
         if item.role not in ("user", "tool"):
             raise InvalidRole(item.role)
+        if item.round is None:  # else it is a runner's
+            for part in (item.content, item.message_id, item.tool_call_id):
+                _be_text(part)
+            if item.mode not in MODES:
+                raise InvalidMessage(f"mode {item.mode!r} is none of {', '.join(MODES)}")
 
     def _push(self, item: ChatMessage) -> None:
         if self._closed:
             raise QueueClosed(self.name)
         self.push(item)
+
+
+def _be_text(part: object) -> None:
+    if part is not None and not isinstance(part, str):
+        raise InvalidMessage(f"content and ids of a message are text, not {part!r:.100}")
 
 
 class RuntimeQueues:

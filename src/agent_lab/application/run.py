@@ -47,7 +47,7 @@ class Run(AsyncIterator[AnyPayload]):
     cancels the turn when the run is collected.
     """
 
-    def __init__(self, runtime: Owner, begin: Callable[[], RuntimeQueues]) -> None:
+    def __init__(self, runtime: Owner, begin: "Callable[[Run], RuntimeQueues]") -> None:
         self._runtime = runtime
         self._begin = begin
         self._queues: RuntimeQueues | None = None
@@ -66,7 +66,7 @@ class Run(AsyncIterator[AnyPayload]):
         if self._queues is None:
             conversation = self._runtime.session.conversation
             self._first_turn = conversation.turn + (not conversation.in_turn)
-            self._queues = self._begin()
+            self._queues = self._begin(self)
         return self._queues
 
     def __aiter__(self) -> Self:
@@ -76,7 +76,7 @@ class Run(AsyncIterator[AnyPayload]):
         if self._ended:
             raise StopAsyncIteration
         output = self.queues.output
-        if not output.qsize() and self._runtime.session.is_idle:
+        if self._is_spent:
             await self._end()  # a message that was answered before, or withdrawn
             raise StopAsyncIteration
         try:
@@ -108,9 +108,15 @@ class Run(AsyncIterator[AnyPayload]):
         finally:
             self._nudge = None
 
+    @property
+    def _is_spent(self) -> bool:
+        """Whether nothing lies in `output` and nothing will come."""
+        session = self._runtime.session
+        return session.is_idle and not session.outbox and not self.queues.output.qsize()
+
     def nothing_left(self) -> None:
         """The last waiting message was withdrawn: do not wait for its answer."""
-        if self._nudge is not None and not self.queues.output.qsize():
+        if self._nudge is not None and self._is_spent:
             self._nudge()
 
     async def __aenter__(self) -> Self:
@@ -125,10 +131,12 @@ class Run(AsyncIterator[AnyPayload]):
     ) -> None:
         if self._ended:
             return
-        self._runtime.cancel(drop_waiting=True)
-        await self._runtime.rest()
-        self._drain()
         self._ended = True
+        self._runtime.cancel(drop_waiting=True)
+        try:
+            await self._runtime.rest()
+        finally:
+            self._drain()
 
     def __del__(self) -> None:
         if self.is_live:

@@ -1,12 +1,12 @@
 """The runtime: one session, its root task, and the order in which things start and close."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from weakref import ReferenceType, ref
 
 from agent_lab.application.agent import Agent
+from agent_lab.application.clock import running_loop
 from agent_lab.application.crew import Crew
 from agent_lab.application.gate import Gate, OpenGate
 from agent_lab.application.journal import Entry, Gap
@@ -66,7 +66,7 @@ class Runtime:
 
         Idle, it begins a turn; busy, it steers the one that runs. The caller is the one taker of
         `queues.output`; if nobody takes, the agent waits. Raises NoEventLoop, RuntimeClosed,
-        SessionMismatch, or MessageRejected.
+        SessionMismatch, MessageRejected, or InvalidRole for a ChatMessage that is not a user's.
         """
         session = self._open()
         session.queues.input.put_nowait(self._message(request))
@@ -79,15 +79,22 @@ class Runtime:
         it early as `async with` cancels the turn, waiting messages too, and ends all its work
         before the next statement. Raises AlreadyRunning while another run is live.
         """
+        self._bar_other_run(None)
+        return Run(self, lambda run: self._begin(run, request))
+
+    def _begin(self, run: Run, request: "DebugRunRequest | ChatMessage | str") -> RuntimeQueues:
+        self._bar_other_run(run)
+        queues = self.start(request)
+        self._run = ref(run)  # weakly: a run that is broken off and forgotten cleans up
+        return queues
+
+    def _bar_other_run(self, run: Run | None) -> None:
         live = self._run() if self._run is not None else None
-        if live is not None and live.is_live:
+        if live is not None and live is not run and live.is_live:
             raise AlreadyRunning(
                 f"session {self.session_id!r} has a live run; put the message on its input queue, "
                 "or wait for the run's end"
             )
-        run = Run(self, lambda: self.start(request))
-        self._run = ref(run)  # weakly: a run that is broken off and forgotten cleans up
-        return run
 
     def follow(self, after: int = 0) -> AsyncIterator[Sequence[Entry] | Gap]:
         """Journal entries after `after`, in batches, as they are written; see Journal.follow."""
@@ -109,11 +116,7 @@ class Runtime:
 
     def withdraw(self, message_id: str) -> bool:
         """Take back a message that is not delivered yet; False if it is, or is unknown."""
-        withdrawn = self.session.withdraw(message_id)
-        run = self._run() if self._run is not None else None
-        if withdrawn and run is not None and self.session.is_idle:
-            run.nothing_left()
-        return withdrawn
+        return self.session.withdraw(message_id)
 
     def edit(self, message_id: str, content: str) -> bool:
         """Change what a message that is not delivered yet says; False as for withdraw."""
@@ -126,6 +129,10 @@ class Runtime:
         """The session's parts; raises NoEventLoop outside a running loop."""
         if self._session is None:
             self._session = self._make_session()
+            self._session.wake = self._bring_crew
+            self._session.idle = self._tell_run
+            if self._closed:  # before it began
+                self._end_session(self._session)
         return self._session
 
     @property
@@ -161,7 +168,8 @@ class Runtime:
         `session.abandoned`.
         """
         self._wind_down()
-        await self.rest()
+        if not self.session.loop.is_closed():
+            await self.rest()
 
     async def rest(self) -> None:
         """Stop the workers and return when they are gone; start() brings new ones."""
@@ -188,7 +196,7 @@ class Runtime:
             self._model,
             outside=self._outside,
             gate=self._gate,
-            loop=_running_loop(self.session_id),
+            loop=running_loop(self.session_id),
             history=self._saved,
         )
 
@@ -196,13 +204,22 @@ class Runtime:
         if self.is_closed:
             raise self._ended()
         session = self.session
-        if session.loop is not _running_loop(self.session_id):
+        if session.loop is not running_loop(self.session_id):
             raise NoEventLoop(
                 f"session {self.session_id!r} lives on another event loop; open one on this loop"
             )
-        if self._crew is None or not self._crew.is_working:
-            self._crew = Crew(session, self)
         return session
+
+    def _bring_crew(self) -> None:
+        """A message was accepted: somebody must be there to work."""
+        if self._crew is None or not self._crew.is_working:
+            self._crew = Crew(self.session, self)
+
+    def _tell_run(self) -> None:
+        """The last message that waited was withdrawn or dropped: no end will come for it."""
+        run = self._run() if self._run is not None else None
+        if run is not None:
+            run.nothing_left()
 
     def _ended(self) -> Exception:
         if self._failure is not None:
@@ -261,9 +278,11 @@ class Runtime:
         if self._closed:
             return
         self._closed = True
-        if self._session is None:
-            return
-        session, queues = self._session, self._session.queues
+        if self._session is not None:
+            self._end_session(self._session)
+
+    def _end_session(self, session: Session) -> None:
+        queues = session.queues
         while queues.input.qsize():  # what lies there is said while there is a journal to say it
             session.decide(session.conversation.receive(queues.input.get_nowait()))
         session.decide(session.conversation.close())
@@ -274,13 +293,3 @@ class Runtime:
         queues.output.close(last=session.outbox)
         session.outbox.clear()
         session.journal.end(lambda: self._ended() if self._failure is not None else None)
-
-
-def _running_loop(session_id: str) -> asyncio.AbstractEventLoop:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        raise NoEventLoop(
-            f"session {session_id!r} needs a running event loop; call this from a coroutine, such "
-            "as the one given to asyncio.run()"
-        ) from None

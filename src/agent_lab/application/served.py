@@ -7,6 +7,7 @@ import msgspec
 from agent_lab.application.agent import Agent
 from agent_lab.application.ports import Outside
 from agent_lab.application.runtime import Runtime
+from agent_lab.domain.inbox import digest_of
 from agent_lab.domain.messages import ChatMessage
 
 SessionState = Literal["idle", "running", "closed"]
@@ -69,7 +70,11 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class Known(msgspec.Struct, frozen=True):
-    """A message id that is taken: by which message, and the receipt it got."""
+    """A message id that is taken: by what text, as its digest, and the receipt it got."""
 
-    message: ChatMessage
+    digest: bytes
     sent: Sent
+
+    def is_for(self, message: ChatMessage) -> bool:
+        """Whether this is the message that took the id, sent again."""
+        return self.digest == digest_of(message.content or "")

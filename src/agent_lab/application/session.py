@@ -6,11 +6,11 @@ was decided before anybody awaits, and tells the worker whom it concerns.
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import Literal
 
-import msgspec
-
 from agent_lab.application.agent import Agent
+from agent_lab.application.boundary import Abandoned
 from agent_lab.application.clock import SessionClock
 from agent_lab.application.gate import Gate
 from agent_lab.application.journal import Journal
@@ -28,13 +28,6 @@ from agent_lab.domain.payloads import (
 )
 
 CancelStatus = Literal["cancelled", "not_running"]
-
-
-class Abandoned(msgspec.Struct):
-    """Work that ignored its cancellation and may still run: tasks and threads."""
-
-    tasks: int = 0
-    threads: int = 0
 
 
 class Session:
@@ -73,6 +66,10 @@ class Session:
         self.nudge_chat: Callable[[], None] = _nobody
         self.call_closed: Callable[[str], None] = _nobody
         self.is_stopping: Callable[[], bool] = bool
+        self.wake: Callable[[], None] = _nobody
+        self.idle: Callable[[], None] = _nobody
+        self.context = copy_context()
+        """Whoever sent the last message: what tools and models see of context variables."""
         gate.bind(self)
 
     @property
@@ -110,6 +107,8 @@ class Session:
         self.decide(decided)
         if any(payload.on_output for payload in decided):
             self.nudge_chat()
+        elif decided and self.is_idle:
+            self.idle()
         return bool(decided)
 
     # -- control: never waits, and is on record when it returns ----------------------------------
@@ -150,7 +149,8 @@ class Session:
 
     def accept(self, message: ChatMessage) -> ChatMessage | None:
         """Give a user message its id and place; None for a repeat; raises MessageRejected."""
-        key, said = message.message_id or self.outside.new_id("m"), clean(message.content or "")
+        key = clean(message.message_id or "") or self.outside.new_id("m")
+        said = clean(message.content or "")
         if key != message.message_id or said != message.content:
             message = ChatMessage("user", said, mode=message.mode, message_id=key)
         receipts = self.conversation.accept(message)
@@ -160,6 +160,8 @@ class Session:
         if isinstance(first := receipts[0], Rejected):
             error = InputFull if first.code == "queue_full" else MessageRejected
             raise error(first.code, first.message_id, first.message)
+        self.context = copy_context()
+        self.wake()
         return message
 
     def wanted(self, message: ChatMessage) -> bool:

@@ -25,8 +25,14 @@ class EndTurn(msgspec.Struct, frozen=True):
     """The model has answered and nothing waits to steer it."""
 
 
+class Wait(msgspec.Struct, frozen=True):
+    """The provider gets this many seconds before it is asked again."""
+
+    delay: float
+
+
 class AwaitInput(msgspec.Struct, frozen=True):
     """The session is idle."""
 
 
-Action = CallModel | RunTools | AwaitReplies | EndTurn | AwaitInput
+Action = CallModel | RunTools | AwaitReplies | EndTurn | Wait | AwaitInput

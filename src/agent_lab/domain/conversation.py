@@ -15,6 +15,7 @@ from agent_lab.domain.actions import (
     CallModel,
     EndTurn,
     RunTools,
+    Wait,
 )
 from agent_lab.domain.assembly import Assembly
 from agent_lab.domain.calls import Calls, late
@@ -57,6 +58,8 @@ class Conversation:
         self._finish = "stop"
         self.where: tuple[int | None, int | None] = _NOWHERE
         self.calls = Calls(self.history, tools)
+        self._attempt = 0
+        self._delay: float | None = None
         self._assembly: Assembly | None = None
         self._reply: Reply | None = None
         self._limits = limits
@@ -69,6 +72,8 @@ class Conversation:
             if current.undispatched:
                 return RunTools(tuple(current.undispatched.values()))
             return AwaitReplies(current.open)
+        if self._delay is not None:
+            return Wait(self._delay)
         if self.inbox.taken and self.inbox.next_batch(in_turn=self.in_turn):
             return _CALL_MODEL
         if not self.in_turn:
@@ -102,7 +107,7 @@ class Conversation:
             return ("turn",) if busy else ()
         if self.calls.round:
             return self.calls.open
-        return ("model",) if self.calling else ()
+        return ("model",) if self.calling or self._attempt else ()
 
     def withdraw(self, message_id: str, *, reason: Literal["user", "dropped"] = "user") -> Decided:
         """Take back a message that is not delivered yet; nothing for any other."""
@@ -110,7 +115,7 @@ class Conversation:
 
     def edit(self, message_id: str, content: str, *, hop: int | None, why: str) -> Decided:
         """Change what a message that is not delivered yet says; nothing for any other."""
-        return self.inbox.edit(message_id, content, at=self.at, hop=hop, why=why)
+        return self.inbox.edit(message_id, clean(content), at=self.at, hop=hop, why=why)
 
     def receive(self, message: ChatMessage) -> Decided:
         """Take a user message or a tool reply that left the `input` queue."""
@@ -133,13 +138,13 @@ class Conversation:
             self.turn += 1
             self.step = 0
             self.in_turn = True
-        elif self.step >= self._limits.steps:
+        elif not self._attempt and self.step >= self._limits.steps:
             return self._fail(
                 "step_limit",
                 f"the turn made {self.step} model calls, which is its limit",
                 "raise Limits.steps, or look why the model keeps calling tools",
             )
-        self.step += 1
+        self.step += not self._attempt
         self.where = (self.turn, self.step)
         self.call += 1
         self.calling, self._answered = True, False
@@ -169,6 +174,7 @@ class Conversation:
         if reply is None:
             return None
         self.calling, self._assembly, self._reply = False, None, None
+        self._attempt = 0
         self.answers += 1
         self._finish = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
         responded = ModelResponded(
@@ -194,37 +200,41 @@ class Conversation:
         self.history.append(ChatMessage("assistant", text))
         return (Assistant(turn=self.turn, step=self.step, content=text),)
 
-    def retry(self, call: int, *, attempt: int, delay: float, code: str, message: str) -> Decided:
-        """The call failed and will be made again, as the same step; nothing of it is kept."""
+    def call_failed(
+        self, call: int, code: str, message: str, hint: str, *, may_pass: bool = False
+    ) -> Decided:
+        """Model call number `call` failed: it will be made again, as the same step, or it is over.
+
+        Nothing of a failed call is kept.
+        """
         if not self.calling or call != self.call:
             return ()
-        again = Retrying(
-            turn=self.turn,
-            step=self.step,
-            attempt=attempt,
-            delay=delay,
-            code=code,
-            message=message,
-        )
+        message, hint = clean(message)[:10_000], clean(hint)[:10_000]
+        if not may_pass or self._attempt >= self._limits.model_retries:
+            return self._fail(
+                code, message, hint or f"look up {code!r} where your model comes from"
+            )
+        self._attempt += 1
+        self._delay = delay = self._limits.retry_delay * 2 ** (self._attempt - 1)
         self.calling, self._assembly, self._reply = False, None, None
-        self.step -= 1
+        again = Retrying(**self.at, attempt=self._attempt, delay=delay, code=code, message=message)
         return (again,)
+
+    def waited(self) -> None:
+        """The delay before the next attempt is over."""
+        self._delay = None
 
     # -- ends ------------------------------------------------------------------------------------
 
     def end_turn(self) -> Decided:
         """The turn is done."""
         done = Done(turn=self.turn, step=self.step, reason=self._finish, pending=len(self.inbox))
-        self.in_turn, self.where = False, _NOWHERE
+        self._leave_turn()
         return (done,)
-
-    def failed(self, call: int, code: str, message: str, hint: str) -> Decided:
-        """Model call number `call` failed for good."""
-        return self._fail(code, message, hint) if self.calling and call == self.call else ()
 
     def stopped(self, code: str, message: str, hint: str) -> Decided:
         """The session itself failed: the running turn ends with this error."""
-        return self._fail(code, message, hint) if self.in_turn else ()
+        return self._fail(code, clean(message), hint) if self.in_turn else ()
 
     def cancel(self, turn: int | None = None, *, drop_waiting: bool = False) -> Decided:
         """Stop the running turn, or the one that is accepted and not begun; () if neither is it."""
@@ -237,7 +247,7 @@ class Conversation:
         """End everything that was accepted."""
         if self.in_turn:
             return self._stop("closed", drop_waiting=True)
-        return self._withdraw_all("closed")
+        return self.inbox.withdraw_all(at=self.at, reason="closed")
 
     def _stop(
         self,
@@ -252,33 +262,32 @@ class Conversation:
             self.step = 0
             starter = self.inbox.starter()
             assert starter is not None, "a turn that is not begun has a message to begin with"
-            decided += self.inbox.withdraw(
-                starter, at={"turn": self.turn, "step": 0}, reason="cancelled"
-            )
+            at = {"turn": self.turn, "step": None}
+            decided += self.inbox.withdraw(starter, at=at, reason="cancelled")
         if drop_waiting:
-            decided += self._withdraw_all("closed" if reason == "closed" else "cancelled")
+            why = "closed" if reason == "closed" else "cancelled"
+            decided += self.inbox.withdraw_all(at=self.at, reason=why)
         pending = len(self.inbox)
         decided.append(
-            Cancelled(turn=self.turn, step=self.step, reason=reason, pending=pending, by=by)
+            Cancelled(turn=self.turn, step=self.step or None, reason=reason, pending=pending, by=by)
         )
-        self.in_turn = self.calling = False
-        self.where = _NOWHERE
+        self._leave_turn()
         return decided
 
     def _fail(self, code: str, message: str, hint: str) -> Decided:
+        pending = len(self.inbox)
         failed = TurnFailed(
-            turn=self.turn,
-            step=self.step,
-            code=code,
-            message=message,
-            hint=hint,
-            pending=len(self.inbox),
+            turn=self.turn, step=self.step, code=code, message=message, hint=hint, pending=pending
         )
         closed = self.calls.close_all("lost")
+        self._leave_turn()
+        return [*closed, failed]
+
+    def _leave_turn(self) -> None:
         self.in_turn = self.calling = False
         self.where = _NOWHERE
+        self._attempt, self._delay = 0, None
         self._assembly = self._reply = None
-        return [*closed, failed]
 
     def _keep_text(self) -> list[AnyPayload]:
         """What was already shown of a cancelled answer stays in the history, trimmed."""
@@ -288,7 +297,3 @@ class Conversation:
             return []
         self.history.append(ChatMessage("assistant", text))
         return [Assistant(turn=self.turn, step=self.step, content=text, partial=True)]
-
-    def _withdraw_all(self, reason: Literal["cancelled", "closed"]) -> list[AnyPayload]:
-        waiting = [message.message_id or "" for message in self.inbox]
-        return [w for key in waiting for w in self.inbox.withdraw(key, at=self.at, reason=reason)]

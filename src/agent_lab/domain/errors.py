@@ -1,4 +1,6 @@
-"""Every error of agent_lab, split by who has to react.
+"""Every error of a session, split by who has to react.
+
+Faces and the registry of agents have errors of their own below AgentLabError, in their modules.
 
     AgentLabError
       SessionError           the caller of a session
@@ -10,6 +12,7 @@
       QueueError             who puts and takes
         QueueClosed          the queue is closed, and empty if you take
         InvalidRole          a message that `input` does not carry
+        InvalidMessage       something that is no well made message
         MessageRejected      a user message that was not accepted; `code` says why
           InputFull          code queue_full
       GateError              whoever holds the gate
@@ -75,6 +78,10 @@ class InvalidRole(QueueError):
         self.role = role
 
 
+class InvalidMessage(QueueError):
+    """What was put is no ChatMessage, or one with a part of the wrong type."""
+
+
 class MessageRejected(QueueError):
     """A user message that was not accepted."""
 
@@ -118,7 +125,7 @@ class ModelError(AgentLabError):
     def __init__(
         self, message: str, *, code: str = "model_error", hint: str = "", may_pass: bool = False
     ) -> None:
-        super().__init__(message)
+        super().__init__(message or type(self).__name__)
         self.code = code
         self.hint = hint
         self.may_pass = may_pass

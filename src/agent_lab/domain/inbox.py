@@ -5,6 +5,7 @@ Every accepted message is here until it is delivered or withdrawn, whether it st
 """
 
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from typing import Literal
 
 from agent_lab.domain.messages import ChatMessage
@@ -37,7 +38,7 @@ class Inbox:
 
     def __init__(self, bound: int) -> None:
         self._bound = bound
-        self._known: dict[str, tuple[str | None, str]] = {}
+        self._known: dict[str, bytes] = {}
         self._waiting: dict[str, ChatMessage] = {}
         self.taken: set[str] = set()
         """Ids of those that left the `input` queue."""
@@ -58,16 +59,16 @@ class Inbox:
     ) -> list[Receipt]:
         """Give the message its place, or say why not; nothing for one that was accepted before.
 
-        A message sent again with its own id, content and mode is such a repeat.
+        A message sent again with its own id and content is such a repeat.
         """
-        key = _id(message)
-        if self._known.get(key) == (message.content, message.mode):
+        key, digest = _id(message), digest_of(message.content or "")
+        if self._known.get(key) == digest:
             return []
         if code := self._refusal(message, busy=busy):
             text = REFUSALS[code].format(id=key, depth=len(self._waiting))
             later = 1.0 if code in ("queue_full", "busy") else None
             return [Rejected(**at, message_id=key, code=code, message=text, retry_after=later)]
-        self._known[key] = (message.content, message.mode)
+        self._known[key] = digest
         self._waiting[key] = message
         content = message.content or ""
         receipts: list[Receipt] = [
@@ -110,6 +111,11 @@ class Inbox:
         self._forget(message_id)
         return [Withdrawn(**at, message_id=message_id, reason=reason)]
 
+    def withdraw_all(self, *, at: At, reason: Literal["cancelled", "closed"]) -> list[Withdrawn]:
+        """Take all of them out, in order of arrival."""
+        waiting = list(self._waiting)
+        return [gone for key in waiting for gone in self.withdraw(key, at=at, reason=reason)]
+
     def edit(
         self, message_id: str, content: str, *, at: At, hop: int | None, why: str
     ) -> list[Edited]:
@@ -132,25 +138,28 @@ class Inbox:
     def next_batch(self, *, in_turn: bool) -> list[ChatMessage]:
         """What would be delivered now, in order of arrival.
 
-        Steers (and interrupts, and messages that would rather be refused than wait) go together;
-        a follow-up goes alone, and only when no turn runs and nothing else is there.
+        In a turn every steer that was taken (interrupts, and messages that would rather be refused
+        than wait, are steers once they are accepted). The next turn begins with the oldest message
+        whatever its mode, and takes the steers behind it along; other follow-ups wait.
         """
         if not self.taken:
             return []
         taken = [m for key, m in self._waiting.items() if key in self.taken]
-        steers = [m for m in taken if m.mode != "follow_up"]
-        if steers or in_turn:
-            return steers
-        return taken[:1]
+        first = [] if in_turn else taken[:1]
+        return first + [m for m in taken[len(first) :] if m.mode != "follow_up"]
 
     def starter(self) -> str | None:
         """Id of the message that would start the next turn, taken or not."""
-        steers = (key for key, m in self._waiting.items() if m.mode != "follow_up")
-        return next(steers, None) or next(iter(self._waiting), None)
+        return next(iter(self._waiting), None)
 
     def _forget(self, message_id: str) -> None:
         del self._waiting[message_id]
         self.taken.discard(message_id)
+
+
+def digest_of(text: str) -> bytes:
+    """16 bytes that stand for a text: ids are remembered for good, long texts must not be."""
+    return blake2b(text.encode(errors="replace"), digest_size=16).digest()
 
 
 def _id(message: ChatMessage) -> str:

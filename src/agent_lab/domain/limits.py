@@ -38,3 +38,21 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Worker crashes within a minute that close the session."""
     text_interval: float = 0.02
     """Shortest time between two `text_delta` entries."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no session could work with; raises ValueError naming the limit."""
+        for name in self.__struct_fields__:
+            value, least = getattr(self, name), _LEAST.get(name, 1)
+            if value is not None and value < least:
+                raise ValueError(f"Limits.{name} is {value!r}; it must be {least} at least")
+
+
+_LEAST = {
+    "model_timeout": 0,
+    "model_retries": 0,
+    "retry_delay": 0,
+    "tool_timeout": 0,
+    "grace": 0,
+    "text_interval": 0,
+    "tool_output": 0,
+}

@@ -110,6 +110,28 @@ ModelEvent = TextDelta | CallDelta | Finish | Reply
 EVENT_TYPES = (TextDelta, CallDelta, Finish, Reply)
 
 
+def malformed(event: object) -> str | None:
+    """What is wrong with an event of a model that is not ours; None if it is well made."""
+    match event:
+        case Reply(content=str() | None, tool_calls=tuple() as calls, finish_reason=str() | None):
+            odd = [call for call in calls if not _is_call(call)]  # type: ignore[reportUnknownVariableType]  # foreign
+            return f"the model's reply has a malformed tool call: {odd[0]!r}" if odd else None
+        case TextDelta(text=str()) | Finish():
+            return None
+        case CallDelta(index=int(), id=str() | None, name=str() | None, arguments=str()):
+            return None
+        case _:
+            return f"the model gave {event!r:.200}, which is no event"
+
+
+def _is_call(call: object) -> bool:
+    match call:
+        case ToolCall(id=str(), name=str(), arguments=dict(), raw=str() | None):
+            return True
+        case _:
+            return False
+
+
 class ToolSchema(msgspec.Struct, frozen=True):
     """What the model is told of a tool; `parameters` is a JSON Schema of type object."""
 

@@ -206,6 +206,8 @@ class Resumed(Payload, frozen=True, gc=False, tag="resumed", kw_only=True):
 class Edited(Payload, frozen=True, gc=False, tag="edited", kw_only=True):
     """Content or arguments were changed, at the gate (`hop`) or while the message waited."""
 
+    is_long: ClassVar[bool] = True
+
     hop: int | None
     item: str
     before: str | dict[str, Any]

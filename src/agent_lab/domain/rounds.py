@@ -58,12 +58,13 @@ class Round:
         self._replies[call_id] = reply
 
     def completed(self, reply: ChatMessage) -> ChatMessage:
-        """The reply as it stands in the history: with its call's name and round."""
-        if reply.round == self.number and reply.name and reply.content is not None:
+        """The reply as it stands in the history: with its call's name and round, and clean."""
+        text = clean(reply.content or "")
+        if reply.round == self.number and reply.name and text is reply.content:
             return reply
         return ChatMessage(
             "tool",
-            clean(reply.content or ""),
+            text,
             tool_call_id=reply.tool_call_id,
             name=self.calls[reply.tool_call_id or ""].name,
             kind=reply.kind,
@@ -156,9 +157,11 @@ def _with_arguments(said: ToolCall, call_id: str) -> tuple[ToolCall, str | None]
     Of a key that comes twice the last value counts.
     """
     raw, name = said.raw, clean(said.name)
-    if raw is None:
-        return ToolCall(call_id, name, said.arguments), None
     try:
+        if raw is None:  # made in Python: what is no JSON could neither be sent nor be written down
+            msgspec.json.encode(said.arguments)
+            return ToolCall(call_id, name, said.arguments), None
         return ToolCall(call_id, name, _decode(raw), raw), None
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return ToolCall(call_id, name), clean(raw) if raw.strip() not in ("", "null") else None
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError, ValueError) as error:
+        bad = str(error) if raw is None else raw
+        return ToolCall(call_id, name), clean(bad) if bad.strip() not in ("", "null") else None

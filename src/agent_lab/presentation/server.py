@@ -89,7 +89,7 @@ def _resolve(host: str, port: int) -> tuple[int, Address]:
 
 
 def _bound(family: int, address: Address) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)

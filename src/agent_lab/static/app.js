@@ -32,7 +32,7 @@ function boot(token) {
     isDue = true;
     requestAnimationFrame(render);
   };
-  const link = createLink({ token, onChange: draw, onNotice: toast, onRefused: () => (link.state.entries.length ? draw() : showTokenPage("refused")) }); // what was read stays in sight
+  const link = createLink({ token, onChange: draw, onNotice: toast, onReturned: (text, note) => actions.giveBack(text, note), onRefused: () => (link.state.entries.length ? draw() : showTokenPage("refused")) }); // what was read stays in sight
   const actions = createActions(ui, link, draw);
   const dialogs = createDialogs(actions);
   const views = [
@@ -45,6 +45,8 @@ function boot(token) {
     dialogs,
   ];
 
+  const stillness = matchMedia("(prefers-reduced-motion: reduce)");
+  let beat = 0;
   let lastTick = 0;
   let lastWhole = -Infinity;
   function render() {
@@ -57,8 +59,9 @@ function boot(token) {
     if (!isFlood) lastWhole = performance.now();
     for (const part of isFlood ? views.slice(0, 1) : views) part.render(view);
     tick(view.now);
-    // A running turn moves; an idle page stands still and costs nothing.
-    if (runningTurn(view.state) && !document.hidden) draw();
+    // A running turn moves, though not at each picture: that would keep a core busy. An idle page costs nothing.
+    clearTimeout(beat);
+    if (runningTurn(view.state) && !document.hidden) beat = setTimeout(draw, stillness.matches ? 250 : 100);
   }
 
   function tick(now) {
@@ -100,12 +103,17 @@ function createActions(ui, link, draw) {
       link.send(content, mode, ui.agent);
       set({ isFollowing: true, turn: null });
     },
-    /** Puts a text back into the composer. */
-    write(content) {
+    /** Puts a text into the composer, behind what is there, and says why. */
+    giveBack(text, note = "", caret = text.length) {
       const area = byId("message");
-      area.value = content;
-      area.dispatchEvent(new Event("input"));
-      area.focus();
+      const active = document.activeElement;
+      const before = area.value.trim() && text ? `${area.value}\n` : area.value;
+      // Who writes here goes on where he was, who writes in another field stays there.
+      const at = active === area && area.value ? area.selectionEnd : before.length + caret;
+      area.value = before + text;
+      area.dispatchEvent(new CustomEvent("given", { detail: note }));
+      if (!active.matches("textarea, input, select") || active.closest(".editor")) area.focus();
+      area.setSelectionRange(at, at);
     },
     chooseAgent(name) {
       memory.write("agent", name);

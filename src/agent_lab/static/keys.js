@@ -23,6 +23,29 @@ export const KEYS = [
   ["Esc", "leave a field, close a window, choose nothing"],
 ];
 
+const FIELDS = "textarea, input, select";
+const QUIET = 1000; // ms
+
+/**
+ * Whether a key was meant for a field that went away while somebody typed in it: so is each that
+ * comes within a second of the one before. A field that was left is still there and loses nothing.
+ */
+function lostField() {
+  let field = null;
+  let at = -Infinity;
+  const note = (event) => {
+    if (!event.target.matches?.(FIELDS)) return;
+    field = event.target;
+    at = performance.now();
+  };
+  for (const type of ["focusin", "focusout", "keydown", "input"]) document.addEventListener(type, note, true);
+  return () => {
+    if (!field || field.checkVisibility() || performance.now() - at > QUIET) return false;
+    at = performance.now();
+    return true;
+  };
+}
+
 export function bindKeys(actions, ui, link, dialogs) {
   const focus = (selector) => document.querySelector(selector)?.focus();
   const turnBy = (step) => {
@@ -66,14 +89,18 @@ export function bindKeys(actions, ui, link, dialogs) {
     const at = now ? entries.indexOf(now) + by : entries.length - 1;
     actions.select(entries[Math.min(entries.length - 1, Math.max(0, at))].seq);
   }
+  const isLost = lostField();
   document.addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
     const target = event.target;
-    if (event.key === "Escape" && target.closest("textarea, input")) return target.blur();
-    if (target.closest("textarea, input, select, dialog")) return;
+    if (event.key === "Escape" && target.closest(FIELDS)) return target.blur();
+    if (target.closest(`${FIELDS}, dialog`)) return;
+    if (isLost()) return event.preventDefault();
     // A scrolled panel keeps its own arrow keys; the entries list and the page body move the choice.
     if (/^(Arrow|Home|End)/.test(event.key) && target.closest("[data-keys=own]")) return;
-    const command = commands[event.key];
+    // Caps Lock alone does not make x the key that also drops what waits.
+    const key = /^[a-z]$/i.test(event.key) ? (event.shiftKey ? event.key.toUpperCase() : event.key.toLowerCase()) : event.key;
+    const command = commands[key];
     if (!command) return;
     event.preventDefault();
     command();

@@ -11,7 +11,7 @@ import { EMPTY, reduce, runningTurn, withEntries } from "./store.js";
 
 const RECEIPTS = new Set(["accepted", "held", "delivered", "withdrawn", "rejected"]);
 
-export function createLink({ token, onChange, onNotice, onRefused }) {
+export function createLink({ token, onChange, onNotice, onRefused, onReturned }) {
   const clock = createClock();
   const link = { state: "off", retryAt: 0, isBehind: false };
   let state = EMPTY;
@@ -19,6 +19,8 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
   let outbox = memory.read("outbox", []);
   let refusedTexts = memory.read("refused", {});
   let sent = new Set(); // ids sent on this connection
+  const edits = new Map(); // message id -> the text that was saved and is not yet on record
+  let lateAt = -Infinity; // when one of them turned out to have come too late
   let hasSession = false; // the session frame came on this connection
   let failures = 0;
 
@@ -65,6 +67,7 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
       batch.push(frame);
     }
     state = reduce(state, batch);
+    for (const [id, content] of edits) saved(id, content);
     link.isBehind = state.session !== null && state.lastSeq < state.session.last_seq;
     pump();
     onChange();
@@ -81,6 +84,7 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
   }
 
   function refused(frame) {
+    if (isLateEdit(frame)) return; // the composer says it
     if (hasSession) return onNotice(frame);
     if (frame.code === "resume_gone" && state.lastSeq > 0) {
       state = EMPTY;
@@ -124,9 +128,22 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
     onChange();
   }
 
+  /** An edit is on record, or it came too late, and its text goes back to who wrote it. */
+  function saved(id, content) {
+    const m = state.messages.get(id);
+    if (m?.content !== content && m?.endAt === null) return;
+    edits.delete(id);
+    if (!m || m.content === content) return;
+    lateAt = performance.now();
+    onReturned(content, `Too late to change it: it was ${m.status} before. What you wrote is here.`);
+  }
+
+  const isLateEdit = (frame) => frame.code === "not_waiting" && (edits.size > 0 || performance.now() - lateAt < 2000);
+
   /** Sends what waits in the outbox, once a connection, and only when the journal has been read. */
   function pump() {
     if (!hasSession || link.isBehind) return;
+    for (const [id, content] of edits) if (!sent.has(`edit ${id}`) && socket.send({ type: "edit", message_id: id, content })) sent.add(`edit ${id}`);
     for (const m of outbox) {
       if (sent.has(m.id)) continue;
       if (!socket.send({ type: "user_message", content: m.content, message_id: m.id, mode: m.mode })) return;
@@ -139,6 +156,7 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
     state = EMPTY;
     hasSession = false;
     link.isBehind = false;
+    edits.clear();
     outbox = [];
     memory.write("outbox", null);
     clock.reset();
@@ -176,7 +194,12 @@ export function createLink({ token, onChange, onNotice, onRefused }) {
     discard: drop,
     retry: () => socket.hurry(),
     withdraw: (id) => socket.send({ type: "withdraw", message_id: id }),
-    edit: (id, content) => socket.send({ type: "edit", message_id: id, content }),
+    edit(id, content) {
+      if (!hasSession || !socket.send({ type: "edit", message_id: id, content })) return false;
+      edits.set(id, content);
+      sent.add(`edit ${id}`);
+      return true;
+    },
     cancelTool: (id) => socket.send({ type: "cancel_tool", call_id: id }),
     cancel(dropWaiting) {
       const turn = runningTurn(state)?.n ?? (state.turns.at(-1)?.n ?? 0) + 1;

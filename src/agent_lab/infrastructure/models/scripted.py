@@ -98,7 +98,7 @@ class ScriptedModel:
             script = msgspec.json.decode(Path(path).read_bytes(), type=Script)
             return cls(script.replies, repeat_last=script.repeat_last, name=script.name)
         except (OSError, msgspec.MsgspecError, ModelError) as error:
-            raise _unreadable(f"{str(path)!r}: {error}") from error
+            raise _unreadable(f"{str(Path(path).absolute())!r}: {error}") from error
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The script's next answer."""

@@ -18,22 +18,37 @@ export function createComposer(root, actions) {
   const hint = h("span", { class: "promise" });
   const send = h("button", { type: "submit", class: "primary" }, "Send");
   const tip = h("div", { class: "tip", hidden: true });
-  const form = h("form", { class: "composer" }, tip, area,
+  const note = h("p", { class: "note", role: "status" });
+  const form = h("form", { class: "composer" }, tip, note, area,
     h("div", { class: "row" }, h("span", { class: "seg", role: "group", "aria-label": "When it is delivered" }, modes), h("span", { class: "grow" }), send), hint);
   root.append(form);
   let ui = null;
 
+  // What was typed elsewhere may be given back here; its Enter was not meant to send it.
+  let givenAt = -Infinity;
+  area.addEventListener("given", (event) => {
+    if (event.detail) givenAt = performance.now();
+    changed();
+    if (event.detail) say(note, event.detail);
+  });
+  const changed = () => {
+    if (!area.value) say(note, "");
+    memory.write("draft", area.value.slice(0, 100_000) || null);
+    actions.set({});
+  };
+
   const submit = () => {
     const content = area.value;
+    if (performance.now() - givenAt < 1000) return;
     if (!content.trim() || content.length > LONGEST) return;
     actions.send(content, ui.mode);
     area.value = "";
-    memory.write("draft", null);
+    changed();
     closeTip();
     actions.set({ mode: "steer" });
   };
   form.addEventListener("submit", (event) => (event.preventDefault(), submit()));
-  area.addEventListener("input", () => (memory.write("draft", area.value.slice(0, 100_000) || null), actions.set({})));
+  area.addEventListener("input", changed);
   area.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) return event.preventDefault(), submit();
     if (event.altKey && MODES[event.key - 1]) return event.preventDefault(), actions.set({ mode: MODES[event.key - 1][0] });

@@ -56,7 +56,22 @@ export function createConversation(root, actions) {
     },
   };
 
-  function draw({ state, ui, outbox }) {
+  /** A message that goes while it is edited leaves what was typed, and the focus, to the composer. */
+  function saveEditor({ state, ui }) {
+    const id = ui.editing;
+    if (id === null || state.waiting.includes(id)) return;
+    ui.editing = null;
+    const area = log.querySelector(".editor textarea");
+    const m = state.messages.get(id);
+    if (!area) return;
+    const isChanged = area.value !== area.defaultValue && area.value.trim() !== "";
+    const how = `It was ${m?.status ?? "gone"} while you changed it.`;
+    actions.giveBack(isChanged ? area.value : "", isChanged ? `${how} What you wrote is here, not sent.` : how, area.selectionEnd);
+  }
+
+  function draw(view) {
+    saveEditor(view);
+    const { state, ui, outbox } = view;
     const first = Math.max(0, state.items.length - shown);
     earlier.hidden = first === 0;
     say(earlier, `show earlier messages (${count(first, "item")} above)`);

@@ -69,26 +69,29 @@ function blockers(m, open) {
 
 function buttons(m, actions, isEditing) {
   const { link } = actions;
-  if (m.status === "sending") return h("button", { type: "button", class: "small", onclick: () => link.discard(m.id) }, "discard");
-  if (m.status === "rejected" && m.content) return h("button", { type: "button", class: "small", onclick: () => actions.write(m.content) }, "write again");
+  if (m.status === "sending") return h("button", { type: "button", class: "small", onclick: () => (link.discard(m.id), actions.giveBack("")) }, "discard");
+  if (m.status === "rejected" && m.content) return h("button", { type: "button", class: "small", onclick: () => actions.giveBack(m.content) }, "write again");
   if (m.status !== "held" && m.status !== "accepted") return null;
   return h("span", { class: "buttons" },
     h("button", { type: "button", class: "small", disabled: isEditing, onclick: () => actions.set({ editing: m.id }) }, "edit"),
-    h("button", { type: "button", class: "small", onclick: () => link.withdraw(m.id) }, "withdraw"));
+    h("button", { type: "button", class: "small", onclick: () => (link.withdraw(m.id), actions.giveBack("")) }, "withdraw"));
 }
 
 function edit(m, actions) {
-  const area = h("textarea", { "aria-label": "Change the held message", rows: "2", value: m.content });
-  const close = () => actions.set({ editing: null });
+  const area = h("textarea", { "aria-label": "Change the held message", rows: "2" }, m.content);
+  // The next keys are for the composer: at the page itself they would be commands.
+  const close = () => (actions.set({ editing: null }), actions.giveBack(""));
   const save = () => {
-    if (area.value.trim() && area.value !== m.content) actions.link.edit(m.id, area.value);
-    close();
+    const isChanged = area.value.trim() && area.value !== m.content;
+    if (!isChanged || actions.link.edit(m.id, area.value)) return close();
+    say(note, "Not saved: the line to the server is broken.");
   };
+  const note = h("span", { class: "bad", role: "status" });
   area.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) return event.preventDefault(), save();
-    if (event.key === "Escape") close();
+    if (event.key === "Escape") event.preventDefault(), close();
   });
-  return h("div", { class: "editor" }, area, h("div", { class: "row" }, h("button", { type: "button", class: "small primary", onclick: save }, "save"), h("button", { type: "button", class: "small", onclick: close }, "leave it")));
+  return h("div", { class: "editor" }, area, h("div", { class: "row" }, h("button", { type: "button", class: "small primary", onclick: save }, "save"), h("button", { type: "button", class: "small", onclick: close }, "leave it"), note));
 }
 
 // -- answer ------------------------------------------------------------------------------------

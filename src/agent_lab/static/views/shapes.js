@@ -11,24 +11,28 @@ export function defs() {
 
 const round = (n) => Math.round(n * 10) / 10;
 
-const measured = new Map();
+const measured = { 400: new Map(), 600: new Map() }; // by weight
 let pen = null;
+let family = "";
 
 /** A text's width at the bars' 11.5 px, character by character: texts that tick are new each time. */
-function widthOf(text) {
+function widthOf(text, weight = 400) {
   let width = 0;
-  for (const letter of text) width += measured.get(letter) ?? measure(letter);
+  for (const letter of text) width += measured[weight].get(letter) ?? measure(letter, weight);
   return width;
 }
 
-function measure(letter) {
+function measure(letter, weight) {
   if (!pen) {
     pen = document.createElement("canvas").getContext("2d");
-    pen.font = `11.5px ${getComputedStyle(document.body).fontFamily}`;
+    family = getComputedStyle(document.body).fontFamily;
   }
-  measured.set(letter, pen.measureText(letter).width);
-  return measured.get(letter);
+  pen.font = `${weight} 11.5px ${family}`;
+  measured[weight].set(letter, pen.measureText(letter).width);
+  return measured[weight].get(letter);
 }
+
+const weightOf = (bar) => (bar.kind === "held" ? 600 : 400); // as in panels.css
 
 const isPicked = (shape, picked) => (shape.ref !== null && shape.ref === picked.ref ? (shape.seq === picked.seq ? "entry" : "ref") : null);
 
@@ -105,7 +109,7 @@ export function barShapes(bar, obstacles, picked, left, right) {
   if (pale > 1) shapes.push({ key: `${bar.key} waiting`, tag: "rect", attrs: { class: "waiting", x: round(bar.x + 1), y: bar.y + 1, width: round(pale), height: bar.height - 2, rx: 3 } });
   const label = place(bar, obstacles, left, right);
   if (label) {
-    if (bar.kind === "held" && label.isInside) shapes.push({ key: `${bar.key} plate`, tag: "rect", attrs: { class: "plate", x: round(label.x - 3), y: bar.y + 2, width: round(widthOf(label.text) + 6), height: bar.height - 4, rx: 3 } });
+    if (bar.kind === "held" && label.isInside) shapes.push({ key: `${bar.key} plate`, tag: "rect", attrs: { class: "plate", x: round(label.x - 3), y: bar.y + 2, width: round(widthOf(label.text, weightOf(bar)) + 6), height: bar.height - 4, rx: 3 } });
     shapes.push({ key: `${bar.key} text`, tag: "text", attrs: { class: `bartext ${bar.kind}`, x: round(label.x), y: bar.y + bar.height / 2 + 4 }, text: label.text });
   }
   return shapes;
@@ -114,7 +118,7 @@ export function barShapes(bar, obstacles, picked, left, right) {
 function place(bar, obstacles, left, right) {
   const start = Math.max(bar.x, left); // what has begun out of sight is named where it comes into it
   const room = Math.min(bar.x + bar.width, right) - start;
-  for (const text of bar.text) if (text && widthOf(text) + 14 <= room) return { text, x: start + 7, isInside: true };
+  for (const text of bar.text) if (text && widthOf(text, weightOf(bar)) + 14 <= room) return { text, x: start + 7, isInside: true };
   const text = bar.text.find(Boolean);
   if (!text || bar.rest > 0) return null;
   const end = bar.x + bar.width;
@@ -124,7 +128,7 @@ function place(bar, obstacles, left, right) {
     const isLevel = other.y < bar.y + bar.height && other.y + other.height > bar.y;
     if (isLevel && other.x > end + 5 && other.x < next) next = other.x;
   }
-  const fits = bar.text.find((t) => t && end + widthOf(t) + 12 <= next);
+  const fits = bar.text.find((t) => t && end + widthOf(t, weightOf(bar)) + 12 <= next);
   return fits ? { text: fits, x: end + 6, isInside: false } : null;
 }
 

@@ -1,0 +1,172 @@
+"""One model call: hears what the model says, coalesces its text, and keeps its deadline.
+
+What belongs to a call lives with it, so that a model that outlives its turn touches nothing of
+the next call.
+"""
+
+import logging
+from asyncio import CancelledError
+from collections.abc import AsyncIterator, Awaitable, Callable
+from inspect import iscoroutine
+from typing import cast
+
+from agent_lab.application.foreign import InContext, place, said
+from agent_lab.application.nudge import Nudge
+from agent_lab.application.session import Session
+from agent_lab.domain.errors import ModelError, QueueClosed
+from agent_lab.domain.messages import ModelEvent, ModelRequest, TextDelta, clean, malformed
+from agent_lab.domain.payloads import Text
+
+log = logging.getLogger("agent_lab")
+
+_CUT = ModelError(
+    "the answer was cut off: the stream ended without a last event",
+    code="provider_cut",
+    hint="nothing of it was kept; send the message again",
+    may_pass=True,
+)
+
+
+class ModelCall:
+    """Asks the model once. `nudge` is the worker's whose task this runs in."""
+
+    def __init__(
+        self,
+        session: Session,
+        request: ModelRequest,
+        nudge: Nudge,
+        flush: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`flush` moves what waits to `output`, and waits while nobody takes."""
+        self._session = session
+        self._conversation = session.conversation
+        self._request = request
+        self._nudge = nudge
+        self._flush = flush
+        self._deadline = ("model call", request.call)
+        self._alarm = ("text", request.call)
+        self._text: list[str] = []
+        self._text_at = float("-inf")
+
+    async def run(self) -> None:
+        """Ask, hear, and tell the conversation; a fault is told too, and never raised."""
+        session, clock = self._session, self._session.clock
+        clock.set(self._deadline, session.limits.model_timeout, self._timed_out)
+        try:
+            await InContext(self._listen(), self._nudge, session.context.copy())
+        except ModelError as error:
+            decided = self._conversation.call_failed(
+                self._request.call, error.code, str(error), error.hint, may_pass=error.may_pass
+            )
+            session.decide(decided)
+        finally:
+            clock.clear(self._deadline)
+            clock.clear(self._alarm)
+
+    async def _listen(self) -> None:
+        try:
+            stream = self._session.model.stream(self._request)
+            if iscoroutine(stream):
+                self._hear(await stream)
+            else:
+                await self._hear_all(cast("AsyncIterator[ModelEvent]", stream))
+        except BaseException as error:
+            fault = self._fault(error)
+            if fault is error:
+                raise
+            raise fault from error
+        if self._text:
+            self._tell_text()
+        decided = self._conversation.answered(self._request.call)
+        if decided is None:
+            raise _CUT
+        self._session.decide(decided)
+
+    async def _hear_all(self, stream: AsyncIterator[ModelEvent]) -> None:
+        """Take the stream's events until it ends, or the call is over."""
+        try:
+            async for event in stream:
+                if not self._hear(event):
+                    await self._nudge.settle()  # not in the middle of its cleaning up
+                    self._session.clock.clear(self._nudge)
+                    return await _close(stream)
+                if type(event) is TextDelta:
+                    self._say(event.text)
+                    if self._session.outbox:
+                        await self._wait_for_taker()
+        except BaseException:
+            await _close(stream)
+            raise
+
+    def _hear(self, event: ModelEvent) -> bool:
+        if fault := malformed(event):
+            raise _unexpected(TypeError(fault))
+        return self._conversation.hear(self._request.call, event)
+
+    async def _wait_for_taker(self) -> None:
+        """Backpressure is no fault of the model: its deadline stands still meanwhile."""
+        clock = self._session.clock
+        left = clock.take(self._deadline)
+        await self._flush()
+        clock.set(self._deadline, left, self._timed_out)
+
+    def _fault(self, error: BaseException) -> BaseException:
+        """What the model raised as a ModelError; a cancellation that is ours stays what it is."""
+        if isinstance(error, ModelError):
+            return error
+        if isinstance(error, QueueClosed) and self._session.queues.output.is_closed:
+            return error
+        if isinstance(error, GeneratorExit) and not self._nudge.is_current:
+            return error  # our own coroutine is being closed
+        if isinstance(error, CancelledError):
+            if self._nudge.is_cancelled:
+                return error
+            self._nudge.disown()
+        return _unexpected(error)
+
+    def _timed_out(self) -> None:
+        limit = self._session.limits.model_timeout
+        decided = self._conversation.call_failed(
+            self._request.call,
+            "model_timeout",
+            f"the model gave no whole answer within {limit:g} s",
+            "raise Limits.model_timeout, or look at the provider",
+        )
+        self._session.control(decided)
+
+    # -- text, coalesced -------------------------------------------------------------------------
+
+    def _say(self, text: str) -> None:
+        self._text.append(text)
+        clock, interval = self._session.clock, self._session.limits.text_interval
+        wait = self._text_at + interval - clock.now()
+        if wait <= 0:
+            self._tell_text()
+        elif len(self._text) == 1:
+            clock.set(self._alarm, wait, self._tell_text)
+
+    def _tell_text(self) -> None:
+        conversation = self._conversation
+        text = clean("".join(self._text))
+        self._text.clear()
+        self._session.clock.clear(self._alarm)
+        if text and conversation.calling and conversation.call == self._request.call:
+            self._text_at = self._session.clock.now()
+            self._session.decide((Text(turn=conversation.turn, step=conversation.step, text=text),))
+
+
+def _unexpected(error: BaseException) -> ModelError:
+    """A fault of the model object that it did not name."""
+    named, what, where = type(error).__name__, said(error), place(error)
+    log.info("the model raised %s at %s", named, where, exc_info=error)
+    return ModelError(
+        what if what.startswith(named) else f"{named}: {what}",
+        code="model_error",
+        hint=f"the model raised it, at {where}" if where else "the model gave it",
+    )
+
+
+async def _close(stream: AsyncIterator[ModelEvent]) -> None:
+    """Let a stream that is left in the middle clean up now, not when it is collected."""
+    if close := getattr(stream, "aclose", None):
+        await close()

@@ -30,7 +30,9 @@ export function userView(item, actions) {
       show(who, h("span", { class: "facts" }, head(m, open)), buttons({ ...m, content }, actions, isEditing));
       if (isEditing && !editor) {
         node.append((editor = edit(m, actions)));
-        editor.firstChild.focus();
+        const area = editor.firstChild;
+        area.focus();
+        area.setSelectionRange(area.value.length, area.value.length);
       }
       if (!isEditing && editor) editor = (editor.remove(), null);
       text.node.hidden = isEditing;

@@ -75,8 +75,8 @@ FAULTS = {
                 return item
 """,
         tuple(
-            f"{QUEUES}test_every_accepted_message_has_one_end_whenever_the_turn_is_cancelled[{seed}]"
-            for seed in range(5)
+            f"{QUEUES}test_a_message_behind_the_one_that_is_cancelled_starts_the_next_turn[{tick}]"
+            for tick in range(12)
         ),
     ),
     "deliver a message twice": Fault(

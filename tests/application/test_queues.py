@@ -286,6 +286,23 @@ def test_every_accepted_message_has_one_end_whenever_the_turn_is_cancelled(seed:
     simulate(main, seed=seed)
 
 
+@pytest.mark.fault("T13")
+@pytest.mark.parametrize("tick", range(12))
+@simulated
+async def test_a_message_behind_the_one_that_is_cancelled_starts_the_next_turn(tick: int) -> None:
+    async with open_runtime(model=ScriptedModel([reply("yes", delay=1)] * 2)) as runtime:
+        runtime.start(user("a", "u1"))
+        runtime.start(user("b", "u2"))
+        await ticks(tick)
+        assert runtime.cancel() == "cancelled"
+        runtime.start(user("c", "u3"))
+        await settled(runtime)
+
+        assert_one_end_each(runtime, 3)
+        assert briefly(runtime.history)[-2:] == [("user", "c"), ("assistant", "yes")]
+        assert "u2" in [p.message_id for p in said(runtime, "delivered")]
+
+
 async def drain(runtime: DebugRuntime) -> None:
     while True:
         await runtime.session.queues.output.get()

@@ -54,6 +54,7 @@ function boot(token) {
     if (!byId("main")) return; // the token page has taken its place
     const view = { state: link.state, link: link.link, outbox: link.outbox, ui, now: link.now() };
     mark(byId("main"), "data-tab", ui.tab);
+    mark(byId("main"), "data-still", view.link.state === "refused");
     // While thousands of entries come in, the panels are drawn twice a second and the bar always.
     const isFlood = view.link.isBehind && performance.now() - lastWhole < 500;
     if (!isFlood) lastWhole = performance.now();
@@ -61,7 +62,7 @@ function boot(token) {
     tick(view.now);
     // A running turn moves, though not at each picture: that would keep a core busy. An idle page costs nothing.
     clearTimeout(beat);
-    if (runningTurn(view.state) && !document.hidden) beat = setTimeout(draw, stillness.matches ? 250 : 100);
+    if (runningTurn(view.state) && !document.hidden && view.link.state !== "refused") beat = setTimeout(draw, stillness.matches ? 250 : 100);
   }
 
   function tick(now) {
@@ -121,6 +122,7 @@ function createActions(ui, link, draw) {
       if (link.sessionId) this.openSession(null);
     },
     openSession(id) {
+      byId("toasts").replaceChildren(); // they were about the session that is left
       set({ selected: null, turn: null, isFollowing: true, editing: null });
       if (id) link.attach(id);
       else link.leave();

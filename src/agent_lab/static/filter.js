@@ -26,7 +26,7 @@ const quote = (text) => JSON.stringify(clip(text, 160));
 const LINES = {
   accepted: (e) => `${shortId(e.message_id)} ${quote(e.content)}${e.mode === "steer" ? "" : ` · ${e.mode}`}`,
   held: (e) => `${shortId(e.message_id)} · blocked by ${e.blocked_by.join(", ")}`,
-  delivered: (e) => `${shortId(e.message_id)} · at position ${e.position}`,
+  delivered: (e) => `${shortId(e.message_id)} · at position ${e.position}, system not counted`,
   withdrawn: (e) => `${shortId(e.message_id)} · ${e.reason}`,
   rejected: (e) => `${shortId(e.message_id)} · ${e.code}: ${clip(e.message, 160)}`,
   queue: (e) => `${e.queue} ${e.op} ${shortId(e.item)} · depth ${e.depth}`,

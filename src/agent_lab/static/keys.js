@@ -6,7 +6,7 @@ import { nextTheme } from "./views/top.js";
 export const KEYS = [
   ["m", "write a message"],
   ["Enter", "send it; Shift+Enter is a new line"],
-  ["Alt+1, 2, 3", "steer, follow up, interrupt"],
+  ["Alt+1, 2, 3, 4", "steer, follow up, interrupt, reject"],
   ["x", "cancel the turn"],
   ["Shift+X", "cancel the turn and drop what waits"],
   ["↑ ↓ or k j", "entry before, entry after"],

@@ -9,6 +9,7 @@ import { memory, newId } from "./memory.js";
 import { createSocket } from "./socket.js";
 import { EMPTY, reduce, runningTurn, withEntries } from "./store.js";
 
+const CLOSED = new Set(["session_closed", "session_failed", "bad_model", "closing"]); // nothing will be taken here
 const RECEIPTS = new Set(["accepted", "held", "delivered", "withdrawn", "rejected"]);
 
 export function createLink({ token, onChange, onNotice, onRefused, onReturned }) {
@@ -23,6 +24,7 @@ export function createLink({ token, onChange, onNotice, onRefused, onReturned })
   let lateAt = -Infinity; // when one of them turned out to have come too late
   let hasSession = false; // the session frame came on this connection
   let failures = 0;
+  let stoppedAt = 0; // when the server turned out to be another one
 
   const socket = createSocket({ token, hello, onFrames, onStatus });
 
@@ -33,7 +35,7 @@ export function createLink({ token, onChange, onNotice, onRefused, onReturned })
     if (sessionId) return { type: "attach", session_id: sessionId, after: 0 };
     const first = outbox[0];
     sent.add(first.id);
-    return { type: "run", agent: first.agent, content: first.content, message_id: first.id, session_id: null };
+    return { type: "run", agent: first.agent, content: first.content, message_id: first.id, mode: first.mode, session_id: null };
   }
 
   function onStatus(status) {
@@ -48,6 +50,7 @@ export function createLink({ token, onChange, onNotice, onRefused, onReturned })
   async function probe() {
     const answer = await get("/api/agents").catch(() => null);
     if (answer?.status === 401 || answer?.status === 403) {
+      stoppedAt = clock.now();
       socket.close("refused");
       onRefused();
     }
@@ -85,15 +88,25 @@ export function createLink({ token, onChange, onNotice, onRefused, onReturned })
 
   function refused(frame) {
     if (isLateEdit(frame)) return; // the composer says it
-    if (hasSession) return onNotice(frame);
+    if (hasSession && !(CLOSED.has(frame.code) && giveBackAll(frame))) onNotice(frame);
+    if (hasSession) return;
     if (frame.code === "resume_gone" && state.lastSeq > 0) {
       state = EMPTY;
       return socket.reopen();
     }
-    onNotice(frame);
     socket.close();
-    if (!sessionId && outbox.length) drop(outbox[0].id);
+    if (!giveBackAll(frame)) onNotice(frame);
     remember(null); // what was read stays in sight; the next message opens a new session
+  }
+
+  /** What could not be sent goes back to who wrote it; says whether there was any. */
+  function giveBackAll({ message, hint }) {
+    const texts = outbox.map((m) => m.content);
+    if (!texts.length) return false;
+    outbox = [];
+    memory.write("outbox", null);
+    onReturned(texts.join("\n"), `Not sent: ${message}${hint ? ` → ${hint}` : ""}`);
+    return true;
   }
 
   async function fill(gap) {
@@ -180,7 +193,7 @@ export function createLink({ token, onChange, onNotice, onRefused, onReturned })
     get outbox() { return outbox; },
     get sessionId() { return sessionId; },
     /** A run whose server is gone stands still; one that is only out of reach goes on. */
-    now: () => (link.state === "refused" ? (state.entries.at(-1)?.t ?? 0) : clock.now()),
+    now: () => (link.state === "refused" ? stoppedAt : clock.now()),
     get,
     send(content, mode, agent) {
       outbox = [...outbox, { id: newId(), content, mode, agent }];

@@ -97,6 +97,14 @@ export function runningTurn(state) {
 /** Whether a cancel would find anything to stop. */
 export const isBusy = (state) => runningTurn(state) !== null || state.waiting.length > 0;
 
+/** A message's number in the request, as the provider counts: with the system message, if it is in the list. */
+export function numberOf(state, m) {
+  const body = state.requests.length ? entryAt(state, state.requests[0])?.e.body : null;
+  const first = (body?.messages ?? body?.input ?? body?.contents)?.[0];
+  const hasSystem = body ? first?.role === "system" || first?.role === "developer" : Boolean(state.session?.agent?.instructions);
+  return m.position + (hasSystem ? 1 : 0);
+}
+
 /** Calls that have no reply yet, oldest first. */
 export const openCalls = (state) => state.open.map((key) => state.calls.get(key));
 

@@ -1,7 +1,7 @@
 // "Why is nothing happening?", answered in one sentence; and the pill, which says the state with
 // its limit. Pure. A sentence is a list of parts: a string, or {text, tone, mono}.
 
-import { count, shortId, span, ticking } from "./format.js";
+import { clip, count, shortId, span, ticking } from "./format.js";
 import { openCalls, openModel, runningTurn } from "./store.js";
 
 const mono = (text) => ({ text, mono: true });
@@ -71,7 +71,7 @@ function resting(state, now) {
   const last = state.turns.at(-1);
   if (!last) return ["ChatAgent waits for a message in input."];
   const ago = now - last.endAt < 1500 ? "just now" : `${span(now - last.endAt)} ago`;
-  if (last.end === "error") return [strong(`Turn ${last.n} failed`, "bad"), ` ${ago}: `, mono(last.code ?? "error"), ". ", last.hint ?? last.message ?? ""];
+  if (last.end === "error") return [strong(`Turn ${last.n} failed`, "bad"), ` ${ago}: ${clip(last.message || "no message", 200)} `, mono(`(${last.code ?? "error"})`), last.hint ? ` → ${last.hint}` : ""];
   const how = last.end === "cancelled" ? "was cancelled" : "is done";
   return [`Turn ${last.n} ${how}, ${ago}. `, strong("ChatAgent"), " waits for a message in input."];
 }
@@ -85,7 +85,7 @@ const limit = (state, name) => {
 export function pill(state, link, now) {
   if (link.state === "lost" || link.state === "refused") return { icon: "⚠", text: "disconnected", tone: "bad" };
   if (link.isBehind) return { icon: "↻", text: "catching up", tone: "model" };
-  if (!state.session) return { icon: "○", text: "no session", tone: "dim" };
+  if (!state.session) return { icon: "○", text: link.state === "off" ? "ready" : "opening", tone: "dim" };
   if (state.session.state === "closed") return { icon: "■", text: "closed", tone: "dim" };
   if (state.parked.size) return { icon: "‖", text: "paused at the gate", tone: "held" };
   const calls = runningTurn(state) ? openCalls(state) : [];
@@ -108,6 +108,7 @@ export function pill(state, link, now) {
 /** What the composer promises for a message sent now in this mode. */
 export function promise(state, mode) {
   if (!runningTurn(state)) return state.waiting.length ? "Delivered after the message that waits." : `Starts turn ${(state.turns.at(-1)?.n ?? 0) + 1}.`;
+  if (mode === "reject") return "Rejected, because a turn runs.";
   if (mode === "follow_up") return "Delivered after this turn, as the next one.";
   const calls = openCalls(state);
   if (mode === "interrupt") return calls.length ? `Stops ${count(calls.length, "tool call")}, then starts the next turn.` : "Stops the model, then starts the next turn.";

@@ -122,11 +122,11 @@ test("the sentence says when the line is broken and when the page is behind", ()
   equal(words(why(state, { state: "refused" }, 0)).startsWith("The server has another key now"), true);
 });
 
-test("the sentence of a failed turn gives code and hint", () => {
+test("the sentence of a failed turn gives its message, its code and then the hint", () => {
   const j = journal();
   j.turn(1);
   const end = j.add("error", { code: "provider_error", message: "400", hint: "Look at call_2.", pending: 0, scope: "turn" });
-  equal(words(why(play(j), OPEN, Date.parse(end.at) + 12_000)), "Turn 1 failed 12 s ago: provider_error. Look at call_2.");
+  equal(words(why(play(j), OPEN, Date.parse(end.at) + 12_000)), "Turn 1 failed 12 s ago: 400 (provider_error) → Look at call_2.");
 });
 
 test("a session without entries, and no session at all, have a sentence", () => {
@@ -145,6 +145,7 @@ test("the composer promises what each mode does", () => {
   equal(promise(state, "steer"), "Held until b has replied, then delivered.");
   equal(promise(state, "follow_up"), "Delivered after this turn, as the next one.");
   equal(promise(state, "interrupt"), "Stops 1 tool call, then starts the next turn.");
+  equal(promise(state, "reject"), "Rejected, because a turn runs.");
   equal(promise(EMPTY, "steer"), "Starts turn 1.");
 });
 

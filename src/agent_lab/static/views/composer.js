@@ -4,11 +4,13 @@ import { h, mark, say } from "../h.js";
 import { memory } from "../memory.js";
 import { openCalls, runningTurn } from "../store.js";
 import { promise } from "../why.js";
+import { DEMO_AGENT } from "./welcome.js";
 
 const MODES = [
   ["steer", "steer", "goes in as soon as the open calls have replied"],
   ["follow_up", "follow up", "goes in after this turn, as the next one"],
   ["interrupt", "interrupt", "stops what runs, then goes in"],
+  ["reject", "reject", "goes in only if nothing runs, and is refused otherwise"],
 ];
 const LONGEST = 1_000_000;
 
@@ -81,7 +83,8 @@ export function createComposer(root, actions) {
       say(hint, isLong ? `Too long: ${area.value.length.toLocaleString("en")} of 1,000,000 characters.` : isClosed ? "Nothing can be sent here any more." : view.link.state === "lost" ? "Sent as soon as the server answers again." : promise(state, ui.mode));
       send.disabled = !area.value.trim() || isLong || isClosed || (!ui.agent && !state.session);
       area.placeholder = isRunning ? "Write while it runs …" : "Write a message";
-      const isFirst = !isTipped && state.turns.length === 1 && state.messages.size === 1 && openCalls(state).some((c) => c.startedAt !== null);
+      const isDemo = state.session?.agent?.name === DEMO_AGENT;
+      const isFirst = isDemo && !isTipped && state.turns.length === 1 && state.messages.size === 1 && openCalls(state).some((c) => c.startedAt !== null);
       if (isFirst && !isClosed) tip.hidden = false;
       else if (!tip.hidden && (!isRunning || isClosed)) closeTip();
     },

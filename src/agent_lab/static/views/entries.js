@@ -86,7 +86,7 @@ export function createEntries(root, actions) {
     if (isChosen) isAtTail = ui.selected === null;
     if ((isNew || isChosen) && isAtTail) list.scrollTop = shown.length * ROW;
     last = { entries: state.entries, kind: ui.kind, filter: ui.filter, selected: ui.selected, view };
-    if (isChosen && ui.selected !== null && ui.from !== "entries") reveal(ui.selected);
+    if (ui.selected !== null && (isChosen ? ui.from !== "entries" : isFiltered)) reveal(ui.selected);
     if (isNew || isChosen) window(view);
   }
 

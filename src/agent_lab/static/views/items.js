@@ -2,6 +2,7 @@
 
 import { h, keyed, mark, say, show } from "../h.js";
 import { count, duration, shortId, signature } from "../format.js";
+import { numberOf } from "../store.js";
 import { proseBlock } from "./prose.js";
 import { textBlock } from "./text.js";
 
@@ -21,13 +22,14 @@ export function userView(item, actions) {
       const m = state.messages.get(item.id) ?? { ...unsent, status: "sending", blockedBy: [] };
       const isEditing = ui.editing === item.id && (m.status === "held" || m.status === "accepted");
       const open = m.blockedBy.filter((id) => state.calls.get(state.callKeys.get(id))?.endAt === null);
-      if (last?.m === m && last.isEditing === isEditing && last.open === open.length) return;
-      last = { m, isEditing, open: open.length };
+      const isOver = actions.link.link.state === "refused";
+      if (last?.m === m && last.isEditing === isEditing && last.open === open.length && last.isOver === isOver) return;
+      last = { m, isEditing, open: open.length, isOver };
       const content = m.content ?? actions.link.textOf(item.id);
       mark(node, "data-status", m.status);
       mark(node, "data-seq", m.endSeq ?? m.heldSeq ?? m.seq ?? null);
       text.set(content ?? "(the journal does not keep the text of a rejected message)");
-      show(who, h("span", { class: "facts" }, head(m, open)), buttons({ ...m, content }, actions, isEditing));
+      show(who, h("span", { class: "facts" }, head(m, open, numberOf(state, m), isOver)), buttons({ ...m, content }, actions, isEditing));
       if (isEditing && !editor) {
         node.append((editor = edit(m, actions)));
         const area = editor.firstChild;
@@ -40,21 +42,21 @@ export function userView(item, actions) {
   };
 }
 
-const MODES = { follow_up: "follow up", interrupt: "interrupt", reject: "only if idle" };
+const MODES = { follow_up: "follow up", interrupt: "interrupt", reject: "reject if busy" };
 const WAITS = { model: "the model's answer", turn: "the end of this turn" };
 
-function head(m, open) {
+function head(m, open, number, isOver) {
   const you = ["you", m.mode && m.mode !== "steer" ? h("span", { class: "mode" }, MODES[m.mode]) : null];
   const edited = m.isEdited ? h("span", null, "edited") : null;
   switch (m.status) {
     case "sending":
-      return [...you, h("span", { class: "tag" }, "↥ sending")];
+      return [...you, h("span", { class: "tag" }, isOver ? "✕ not sent" : "↥ sending")];
     case "accepted":
       return [...you, h("span", { class: "tag" }, "◌ in input"), edited];
     case "held":
       return [...you, h("span", { class: "tag held" }, "held ", since(m.heldAt)), h("span", null, "waits for ", blockers(m, open)), edited];
     case "delivered":
-      return [...you, h("span", { class: "mono", title: "position in the history" }, `#${m.position}`), m.heldAt === null ? null : h("span", null, `was held ${duration(m.endAt - m.heldAt)}`), edited];
+      return [...you, h("span", { class: "mono", title: `messages[${number}] of the request` }, `#${number}`), m.heldAt === null ? null : h("span", null, `was held ${duration(m.endAt - m.heldAt)}`), edited];
     case "withdrawn":
       return [...you, h("span", { class: "tag" }, "⊘ withdrawn"), m.reason === "user" ? null : h("span", null, m.reason)];
     default:
@@ -75,8 +77,8 @@ function buttons(m, actions, isEditing) {
   if (m.status === "rejected" && m.content) return h("button", { type: "button", class: "small", onclick: () => actions.giveBack(m.content) }, "write again");
   if (m.status !== "held" && m.status !== "accepted") return null;
   return h("span", { class: "buttons" },
-    h("button", { type: "button", class: "small", disabled: isEditing, onclick: () => actions.set({ editing: m.id }) }, "edit"),
-    h("button", { type: "button", class: "small", onclick: () => (link.withdraw(m.id), actions.giveBack("")) }, "withdraw"));
+    h("button", { type: "button", class: "small act", hidden: isEditing, onclick: () => actions.set({ editing: m.id }) }, "edit"),
+    h("button", { type: "button", class: "small act", onclick: () => (link.withdraw(m.id), actions.giveBack("")) }, "withdraw"));
 }
 
 function edit(m, actions) {
@@ -134,7 +136,7 @@ function callView(call, actions) {
   const icon = h("span", { class: "st", "aria-hidden": "true" });
   const name = h("span", { class: "mono sig" });
   const time = h("span", { class: "dim when" });
-  const stop = h("button", { type: "button", class: "small", "aria-label": `cancel ${call.name}`, onclick: () => actions.link.cancelTool(call.id) }, "cancel");
+  const stop = h("button", { type: "button", class: "small act", "aria-label": `cancel ${call.name}`, onclick: () => actions.link.cancelTool(call.id) }, "cancel");
   const reply = textBlock("", { limit: 600, className: "reply" });
   const late = h("div", { class: "late" });
   const node = h("div", { class: "call", "data-refs": call.ref }, h("div", { class: "line" }, icon, name, time, stop), reply.node, late);

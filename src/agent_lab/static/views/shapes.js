@@ -110,15 +110,18 @@ export function barShapes(bar, obstacles, picked, left, right) {
   const label = place(bar, obstacles, left, right);
   if (label) {
     if (bar.kind === "held" && label.isInside) shapes.push({ key: `${bar.key} plate`, tag: "rect", attrs: { class: "plate", x: round(label.x - 3), y: bar.y + 2, width: round(widthOf(label.text, weightOf(bar)) + 6), height: bar.height - 4, rx: 3 } });
-    shapes.push({ key: `${bar.key} text`, tag: "text", attrs: { class: `bartext ${bar.kind}`, x: round(label.x), y: bar.y + bar.height / 2 + 4 }, text: label.text });
+    shapes.push({ key: `${bar.key} text`, tag: "text", attrs: { class: `bartext ${bar.kind}${label.isInside ? "" : " outside"}`, x: round(label.x), y: bar.y + bar.height / 2 + 4 }, text: label.text });
   }
   return shapes;
 }
 
 function place(bar, obstacles, left, right) {
   const start = Math.max(bar.x, left); // what has begun out of sight is named where it comes into it
-  const room = Math.min(bar.x + bar.width, right) - start;
-  for (const text of bar.text) if (text && widthOf(text, weightOf(bar)) + 14 <= room) return { text, x: start + 7, isInside: true };
+  const stop = Math.min(bar.x + bar.width, right);
+  // Where the first word came the bar has an edge: a label stands on one side of it.
+  const edge = bar.firstX > start && bar.firstX < stop ? bar.firstX : stop;
+  const sides = [[start, edge], [edge, stop]].sort((a, b) => b[1] - b[0] - (a[1] - a[0]));
+  for (const text of bar.text) for (const [from, to] of sides) if (text && widthOf(text, weightOf(bar)) + 14 <= to - from) return { text, x: from + 7, isInside: true };
   const text = bar.text.find(Boolean);
   if (!text || bar.rest > 0) return null;
   const end = bar.x + bar.width;
@@ -126,7 +129,7 @@ function place(bar, obstacles, left, right) {
   let next = right;
   for (const other of obstacles) {
     const isLevel = other.y < bar.y + bar.height && other.y + other.height > bar.y;
-    if (isLevel && other.x > end + 5 && other.x < next) next = other.x;
+    if (isLevel && other !== bar && other.x >= bar.x && other.x + other.width > end) next = Math.min(next, other.x);
   }
   const fits = bar.text.find((t) => t && end + widthOf(t, weightOf(bar)) + 12 <= next);
   return fits ? { text: fits, x: end + 6, isInside: false } : null;

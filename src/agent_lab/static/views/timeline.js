@@ -138,11 +138,11 @@ export function createTimeline(root, actions) {
     mark(names, "height", rows.height);
     mark(plot, "viewBox", `${left} 0 ${width} ${rows.height}`);
     const picked = { seq: ui.selected, ref: chosen?.ref ?? null };
-    paint(layers[0], [...rowShapes(rows, left, right), ...axisShapes(axis(state, scale, ui.scope, turn, left, right), rows)]);
+    paint(layers[0], [...rowShapes(rows, left, right), ...axisShapes(axis(state, scale, ui.scope, turn, left, right), rows), ...pointFor(chosen, scale, rows, left, right)]);
     paint(layers[1], shapes.arrows.flatMap((arrow) => arrowShape(arrow, picked)));
-    const obstacles = [...shapes.bars, ...shapes.marks.filter((m) => m.shape === "block")];
+    const obstacles = [...shapes.bars, ...shapes.marks.filter((m) => m.shape === "block"), ...edges(state, scale, ui.scope, rows)];
     paint(layers[2], shapes.bars.flatMap((bar) => barShapes(bar, obstacles, picked, left, right)));
-    paint(layers[3], [...shapes.marks.map((m) => markShape(m, picked)), ...pointFor(chosen, scale, rows, left, right)]);
+    paint(layers[3], shapes.marks.map((m) => markShape(m, picked)));
     paint(layers[4], isNowShown ? nowShapes(scale.x(now), rows) : []);
     paint(names, namesOf(rows, state));
   }
@@ -187,6 +187,13 @@ function axis(state, scale, scope, turn, left, right) {
     if (x >= left - 60 && x <= right) found.turns.push({ x, n: t.n });
   }
   return found;
+}
+
+/** Where a turn begins and where time is folded: no label runs on from one turn into another. */
+function edges(state, scale, scope, rows) {
+  const wall = (x, width) => ({ x, y: 0, width: Math.max(width, 1), height: rows.height });
+  const turns = scope === "session" ? state.turns.slice(1).map((turn) => wall(scale.x(turn.startAt), 1)) : [];
+  return [...turns, ...scale.pieces.filter((piece) => piece.isFold).map((piece) => wall(piece.x0, piece.x1 - piece.x0))];
 }
 
 function nowShapes(x, rows) {

@@ -29,7 +29,7 @@ export function createTop(root, sentence, status, tabs, actions, dialogs) {
   const link = h("span", { class: "link" }, h("span", { class: "dot", "aria-hidden": "true" }), h("span", { class: "wide" }));
   const tokens = h("span", { class: "dim wide" });
   const cancel = h("button", { class: "danger", type: "button", title: "Cancel the turn (x)", onclick: () => actions.link.cancel(false) }, "Cancel");
-  const drop = h("button", { class: "danger wide", type: "button", title: "Cancel the turn and withdraw what waits (Shift+X)", onclick: () => actions.link.cancel(true) });
+  const drop = h("button", { class: "danger drop", type: "button", title: "Cancel the turn and withdraw what waits (Shift+X)", onclick: () => actions.link.cancel(true) });
   const theme = h("button", { class: "icon", type: "button", onclick: () => nextTheme() });
   const help = h("button", { class: "icon help", type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: () => dialogs.open("keys") }, "?");
   show(root, h("h1", { class: "brand" }, "agent_lab"), agent, sessions, state.node, h("span", { class: "grow" }), drop, cancel, tokens, link, theme, help);
@@ -101,11 +101,11 @@ function pillView() {
 }
 
 function connection(node, link, s) {
-  const [tone, text] = !s.session && link.state === "off" ? ["dim", "not connected"]
-    : link.state === "lost" || link.state === "refused" ? ["bad", "disconnected"]
+  const [tone, text] = link.state === "lost" || link.state === "refused" ? ["bad", "disconnected"]
     : link.state === "connecting" ? ["model", "connecting"]
     : link.isBehind ? ["model", "catching up"]
     : link.state === "open" ? ["ok", "connected"] : ["dim", "closed"];
+  mark(node, "hidden", !s.session && link.state === "off"); // the first message opens the line
   mark(node, "data-tone", tone);
   mark(node, "title", text);
   say(node.lastChild, text);

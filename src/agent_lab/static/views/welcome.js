@@ -3,7 +3,8 @@
 import { h, show } from "../h.js";
 import { clip } from "../format.js";
 
-export const DEMO = "Plan a trip to Oslo.";
+export const DEMO_AGENT = "demo";
+const DEMO = "Plan a trip to Oslo.";
 
 export function createWelcome(actions) {
   const node = h("div", { class: "welcome" });
@@ -26,7 +27,7 @@ function about(agent, actions) {
     h("p", { class: "dim" }, [agent.model, agent.dialect].filter(Boolean).join(" · ")),
     agent.instructions ? h("p", null, clip(agent.instructions, 300)) : null,
     agent.tools?.length ? h("ul", { class: "tools" }, agent.tools.slice(0, 12).map((t) => h("li", null, h("span", { class: "mono tool" }, t.name), " ", h("span", { class: "dim" }, clip(t.description, 90))))) : null,
-    ...(agent.name === "demo" ? demo(actions) : [h("p", { class: "dim" }, "Write a message below, and see every hand-off of it.")]),
+    ...(agent.name === DEMO_AGENT ? demo(actions) : [h("p", { class: "dim" }, "Write a message below, and see every hand-off of it.")]),
   ];
 }
 

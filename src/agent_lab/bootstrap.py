@@ -42,14 +42,9 @@ class DebugRuntime(Runtime):
 
 
 def open_agents(agents: Sequence[Agent], *, idle: int = 200, grace: float = 2.0) -> "Agents":
-    """The registry of these agents and their sessions; enter it with `async with`. See Agents.
-
-    Raises ModelError at once for an agent whose model cannot be had.
-    """
+    """The registry of these agents and their sessions; enter it with `async with`. See Agents."""
     from agent_lab.application.agents import Agents
 
-    for agent in agents:
-        resolve_model(agent.model)
     return Agents(agents, DebugRuntime, SystemOutside(), idle=idle, grace=grace)
 
 

@@ -222,10 +222,24 @@ async def test_an_id_of_another_session_is_rejected_where_it_was_sent() -> None:
         two = await serving.run(message_id="m2")
         await one.end()
         await two.end()
-        await two.send({"type": "user_message", "content": "go", "message_id": "m1"})
+        await two.send({"type": "user_message", "content": "other", "message_id": "m1"})
         rejected = await two.until("rejected")
 
         assert (rejected["code"], rejected["session_id"]) == ("id_reused", two.session_id)
+
+
+async def test_a_message_that_another_session_has_gets_its_receipt_from_there() -> None:
+    async with Serving(talker()) as serving:
+        one = await serving.run(message_id="m1")
+        two = await serving.run(message_id="m2")
+        await one.end()
+        await two.end()
+        await two.send({"type": "user_message", "content": "go", "message_id": "m1"})
+        receipt = await two.until("accepted")
+        while "repeat_of" not in receipt:
+            receipt = await two.until("accepted")
+
+        assert (receipt["repeat_of"], receipt["session_id"]) == (1, one.session_id)
 
 
 # -- how a socket ends ---------------------------------------------------------------------------

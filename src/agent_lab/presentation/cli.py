@@ -133,6 +133,8 @@ def serve(
     names = [agent.name for agent in agents]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise Unusable(f"two agents are named {twice[0]!r}; rename one")
+    for agent in agents:
+        resolve_model(agent.model)  # better now than on the first message
     listener = listen(host, port)
 
     def announce(url: str) -> None:

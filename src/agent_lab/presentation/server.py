@@ -7,7 +7,7 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Generator
 from ipaddress import ip_address
 from typing import Any
 
@@ -50,17 +50,17 @@ class PortInUse(ServerError):
 # -- the listening socket ------------------------------------------------------------------------
 
 
-def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False) -> socket.socket:
+def listen(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
     """A listening socket; who connects from now on waits until serve() takes him.
 
-    Port 0 is any free one; see `getsockname()`. Raises HostRefused for a host that is not loopback
-    unless `allow_remote`, PortInUse, and ServerError for an address that cannot be had.
+    Port 0 is any free one; see `getsockname()`. Raises HostRefused for a host that is not loopback,
+    PortInUse, and ServerError for an address that cannot be had.
     """
     family, address = _resolve(host, port)
-    if not allow_remote and not ip_address(address[0]).is_loopback:
+    if not ip_address(address[0]).is_loopback:
         raise HostRefused(
             f"host {host!r} would let other machines in, and whoever has the token may run tools "
-            "here; use 127.0.0.1, or allow remote hosts explicitly"
+            "here; use 127.0.0.1, and from another machine a tunnel such as ssh -L"
         )
     try:
         return _bound(family, address)
@@ -142,15 +142,13 @@ async def serve(
     *,
     token: str,
     announce: Callable[[str], object],
-    also: Collection[str] = (),
 ) -> None:
     """Serve these agents until SIGINT or SIGTERM, and close their sessions.
 
     `announce` is called once, with the address that lets somebody in, when the server is there.
-    `also` names further hosts it may be called by, without a port.
     """
     port: int = listener.getsockname()[1]
-    app = make_app(agents, token=token, hosts=allowed_hosts(port, also=also))
+    app = make_app(agents, token=token, hosts=allowed_hosts(port))
     server = Server(app, listener)
     with stop_on_signals(server):
         async with agents:

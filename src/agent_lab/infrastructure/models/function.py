@@ -18,7 +18,7 @@ from agent_lab.infrastructure.models.scripted import ScriptedReply, play
 
 
 class FunctionModel:
-    """Asks `function(request)`, sync or async, for the answer.
+    """Asks `function(request)`, sync or async, for the answer; a sync one must not block the loop.
 
     It may give text, a `Reply`, what `agent_lab.testing.reply` makes, or an async iterator of
     events and pieces of text. An iterator of nothing but text ends cleanly when it is exhausted;

@@ -57,7 +57,7 @@ async def picture(
     await page.get_by_text("22 degrees").first.wait_for()  # one of the two tools has replied
     await say(page, STEER)
     await page.get_by_text("blocked by call_2").click()
-    await page.wait_for_timeout(1200)  # long enough for the held bar to be seen
+    await page.wait_for_timeout(2200)  # long enough for the held bar to be seen
     path = folder / f"page-{scheme}.png"
     await page.screenshot(path=path)
     sys.stderr.write(f"{path}\n")

@@ -22,7 +22,7 @@ export function createComposer(root, actions) {
   const tip = h("div", { class: "tip", hidden: true });
   const note = h("p", { class: "note", role: "status" });
   const form = h("form", { class: "composer" }, tip, note, area,
-    h("div", { class: "row" }, h("span", { class: "seg", role: "group", "aria-label": "When it is delivered" }, modes), h("span", { class: "grow" }), send), hint);
+    h("div", { class: "row" }, h("span", { class: "seg", role: "group", "aria-label": "When it is delivered" }, modes), send), hint);
   root.append(form);
   let ui = null;
 

@@ -1,4 +1,4 @@
-import { EMPTY, entryAt, isBusy, openCalls, openModel, reduce, runningTurn, storyOf, withEntries } from "../../../src/agent_lab/static/store.js";
+import { EMPTY, entryAt, isBusy, numberOf, openCalls, openModel, reduce, runningTurn, storyOf, withEntries } from "../../../src/agent_lab/static/store.js";
 import { equal, heldTurn, journal, SESSION, test } from "./harness.js";
 
 const play = (...frames) => reduce(EMPTY, [SESSION, ...frames]);
@@ -267,6 +267,16 @@ test("an entry is found by its seq, also beside a gap", () => {
   const j = heldTurn();
   const state = play(...j.entries.slice(0, 4), ...j.entries.slice(8));
   equal([entryAt(state, 3).seq, entryAt(state, 10).seq, entryAt(state, 6)], [3, 10, null]);
+});
+
+test("a message is numbered as in the request: the system message counts where it is in the list", () => {
+  const at = (...messages) => {
+    const j = journal();
+    j.turn(1);
+    j.request(messages);
+    return numberOf(play(...j.entries), { position: 4 });
+  };
+  equal([at({ role: "user" }), at({ role: "system" }, { role: "user" })], [4, 5]);
 });
 
 test("10,000 entries in batches of 100 take less than a second", () => {

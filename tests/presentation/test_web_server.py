@@ -23,7 +23,6 @@ from agent_lab.presentation.server import (
     ServerError,
     listen,
     serve,
-    url_host,
 )
 from agent_lab.presentation.web import make_app
 from tests.presentation.helpers_server import TOKEN, Serving, talker
@@ -40,15 +39,9 @@ def test_without_options_it_listens_on_loopback_alone() -> None:
 
 @pytest.mark.fault("SEC-02")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
-def test_other_hosts_are_refused_unless_allowed(host: str) -> None:
+def test_other_hosts_are_refused(host: str) -> None:
     with pytest.raises(HostRefused, match=r"use 127\.0\.0\.1"):
         listen(host)
-    try:
-        listener = listen(host, allow_remote=True)
-    except ServerError:
-        pytest.skip("no IPv6 here")
-    with listener:
-        assert url_host(listener) in ("127.0.0.1", "[::1]")
 
 
 @pytest.mark.fault("O06")

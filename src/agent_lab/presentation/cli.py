@@ -126,7 +126,7 @@ def serve(
     Ctrl-C stops, a second one leaves at once.
     """
     out = _own_output()
-    from agent_lab.bootstrap import open_agents
+    from agent_lab.bootstrap import open_agents, resolve_model
     from agent_lab.presentation.server import listen
 
     agents = [load_agent(file) for file in files or []] or [demo_agent()]

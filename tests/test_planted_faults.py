@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(200)  # each is a pytest of its own, and all wait for two cores
 ROOT = Path(__file__).parents[1]
 RUN = """
 import importlib.util, sys, pytest
@@ -122,9 +123,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
 
 def run(fault: Fault, folder: Path) -> tuple[int, str]:
     package = folder / "agent_lab"
-    shutil.copytree(
-        ROOT / "src" / "agent_lab", package, ignore=shutil.ignore_patterns("__pycache__", "static")
-    )
+    shutil.copytree(ROOT / "src" / "agent_lab", package, ignore=shutil.ignore_patterns("static"))
     file = package / fault.file
     text = file.read_text(encoding="utf-8")
     assert fault.right in text, f"{fault.file} was rewritten: plant {fault.wrong!r} anew"
@@ -139,7 +138,7 @@ def run(fault: Fault, folder: Path) -> tuple[int, str]:
         },
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=100,
         check=False,
     )
     return ended.returncode, ended.stdout + ended.stderr

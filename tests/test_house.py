@@ -29,7 +29,6 @@ ARROWS = {
 DOORS = {
     ("infrastructure", "agent_lab.application.ports"),
     ("agent_lab.presentation.cli", "agent_lab.bootstrap"),
-    ("agent_lab.presentation.web", "agent_lab.bootstrap"),
     ("agent_lab.presentation.pytest_plugin", "agent_lab.bootstrap"),
     ("agent_lab.presentation.pytest_plugin", "agent_lab.testing"),
 }

@@ -169,3 +169,20 @@ async def test_the_page_and_its_parts_need_no_token() -> None:
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         assert script.content == (STATIC / "app.js").read_bytes()
         assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+async def test_a_page_of_entries_ends_after_about_a_mebibyte_and_the_next_goes_on() -> None:
+    pieces: list[str | tuple[int, str]] = ["x" * 400_000] * 5
+    says = [reply(deltas=pieces)]
+    agent = Agent("a", model=ScriptedModel(says), limits=Limits(text_interval=0))
+    async with Serving(agent) as serving:
+        client = await serving.run()
+        await client.end()
+        read: list[int] = []
+        while not read or read[-1] < client.entries[-1]["seq"]:
+            path = f"/api/sessions/{client.session_id}/entries?after={len(read)}"
+            page = (await serving.get(path)).json()["entries"]
+            assert 1 <= len(page) <= 8
+            read += [entry["seq"] for entry in page]
+
+    assert read == list(range(1, client.entries[-1]["seq"] + 1))

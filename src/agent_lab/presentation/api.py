@@ -13,6 +13,8 @@ from agent_lab.application.served import ServedSession
 from agent_lab.domain.payloads import ModelRequested
 from agent_lab.presentation.views import Encoders, agent_view, session_view
 
+PAGE_SIZE = 1 << 20
+"""Characters after which a page of entries ends: one join must not hold up the loop."""
 MAX_ENTRIES = 1000
 """Entries in one answer."""
 
@@ -54,7 +56,10 @@ class Api:
         return as_json({"sessions": [session_view(one) for one in self._agents.sessions()]})
 
     async def entries(self, request: Request) -> Response:
-        """Entries behind `after`, at most `limit`; `gap` says what memory has let go of."""
+        """Entries behind `after`, at most `limit` or about a mebibyte, one at least.
+
+        Ask again behind the last one for more; `gap` says what memory has let go of.
+        """
         session = self._session(request)
         after = _whole(request, "after", 0, least=0)
         limit = _whole(request, "limit", MAX_ENTRIES, least=1, most=MAX_ENTRIES)
@@ -66,7 +71,14 @@ class Api:
             "last_seq": session.last_seq,
             "gap": gap and {"from": gap.first, "to": gap.last},
         }
-        entries = ",".join(map(encoder.encode, found))
+        page: list[str] = []
+        room = PAGE_SIZE
+        for entry in found:
+            page.append(encoder.encode(entry))
+            room -= len(page[-1])
+            if room <= 0:
+                break
+        entries = ",".join(page)
         return _raw(f'{_encode(head).decode()[:-1]},"entries":[{entries}]}}')
 
     async def body(self, request: Request) -> Response:

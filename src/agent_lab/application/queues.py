@@ -149,13 +149,11 @@ class InputQueue(WorkQueue[ChatMessage]):
         Raises InvalidRole, QueueClosed, or MessageRejected (InputFull when too many wait). A
         message that was accepted before is not added again.
         """
-        self._check(item)
-        if item.role == "user":
-            accepted = self._desk.accept(item)
-            if accepted is None:
-                return
-            item = accepted
-        elif self.full() and not self._desk.wanted(item):
+        admitted = self._admit(item)
+        if admitted is None:
+            return
+        item = admitted
+        if self._must_wait(item):
             await self.room()
         if self._desk.gate.hold is not None:
             try:
@@ -171,15 +169,21 @@ class InputQueue(WorkQueue[ChatMessage]):
 
     def put_nowait(self, item: ChatMessage) -> None:
         """As put, past the gate; QueueFull for a reply that no call wants when there is no room."""
-        self._check(item)
-        if item.role == "user":
-            accepted = self._desk.accept(item)
-            if accepted is None:
-                return
-            item = accepted
-        elif self.full() and not self._desk.wanted(item):
+        admitted = self._admit(item)
+        if admitted is None:
+            return
+        if self._must_wait(admitted):
             raise QueueFull
-        self._push(item)
+        self._push(admitted)
+
+    def _admit(self, item: ChatMessage) -> ChatMessage | None:
+        """The message as it goes on, a user's with its receipt; None for a repeat."""
+        self._check(item)
+        return self._desk.accept(item) if item.role == "user" else item
+
+    def _must_wait(self, item: ChatMessage) -> bool:
+        """Whether there is no room for it: only for a reply that no call wants."""
+        return self.full() and item.role == "tool" and not self._desk.wanted(item)
 
     def _check(self, item: ChatMessage) -> None:
         if self._closed:

@@ -14,7 +14,7 @@ export UV_PYTHON_DOWNLOADS := never
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt bench lock setup browser
+.PHONY: help run test cover check fmt bench lock setup browser
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s%s\n", $$1, $$2 }' Makefile
@@ -22,8 +22,11 @@ help: ## this list
 run: setup ## the debug page with its demo; ARGS="my_agent.py --port 8000"
 	@exec $(BIN)/agent-lab serve $(ARGS)
 
-test: check browser ## every check and every test; ARGS="-k queue"
+test: check browser ## every check and every test, one process a core; ARGS="-k queue"
 	$(SAY) 'pytest'
+	@$(BIN)/pytest -n auto --dist worksteal $(ARGS)
+
+cover: setup browser ## the lines and branches that no test reaches; ARGS="-k queue"
 	@status=0; $(BIN)/coverage run -m pytest $(ARGS) || status=$$?; $(BIN)/coverage report || true; exit $$status
 
 check: setup ## format, lint and types

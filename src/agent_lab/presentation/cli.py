@@ -1,39 +1,21 @@
-"""The command line, and the only place that prints."""
+"""The command line, and the only place that prints.
 
-import asyncio
+Each command's options stand here; what it does, in a module of `commands`, loaded when asked for.
+"""
+
 import os
-import re
 import sys
 import traceback
-from collections.abc import Sequence
-from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 import typer
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Console
 
-from agent_lab.application.agent import Agent
-from agent_lab.application.journal import Gap
-from agent_lab.application.runtime import Runtime
 from agent_lab.domain.errors import AgentLabError
-from agent_lab.presentation.agent_file import load_agent
-from agent_lab.presentation.demo import demo_agent
-from agent_lab.presentation.encoder import Encoder
-from agent_lab.presentation.foreground import (
-    CANCELLED,
-    DONE,
-    FAILED,
-    UNUSABLE,
-    Batch,
-    browser_at,
-    first_error,
-    run_once,
-    serve_until_stopped,
-)
-from agent_lab.presentation.terminal import Story, drawn, plain, visible, visible_json
+from agent_lab.presentation.foreground import CANCELLED, DONE, FAILED, UNUSABLE
+from agent_lab.presentation.terminal import visible
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
@@ -45,10 +27,6 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-class Unusable(AgentLabError):
-    """The command line asks for something that cannot be."""
 
 
 def main() -> None:
@@ -86,12 +64,24 @@ def _complain(text: str) -> None:
     print("agent-lab:", " ".join(visible(text).split()), file=sys.stderr, flush=True)
 
 
-def _own_output() -> IO[str]:
+class _Screen:
     """Standard output for us alone: what tools, files and children print goes to standard error."""
-    sys.stdout.flush()
-    ours = os.dup(1)
-    os.dup2(2, 1)
-    return os.fdopen(ours, "w", encoding="utf-8", errors="backslashreplace")
+
+    def __init__(self) -> None:
+        sys.stdout.flush()
+        ours = os.dup(1)
+        os.dup2(2, 1)
+        self._out = os.fdopen(ours, "w", encoding="utf-8", errors="backslashreplace")
+        self.console = Console(file=self._out, highlight=False, emoji=False, markup=False)
+
+    def line(self, text: str) -> None:
+        print(text, file=self._out, flush=True)
+
+    def draw(self, *renderables: object) -> None:
+        self.console.print(*renderables)
+
+    def complain(self, text: str) -> None:
+        _complain(text)
 
 
 @app.callback(invoke_without_command=True)
@@ -104,9 +94,6 @@ def root(
         print(f"agent-lab {version('agent-lab')}")
     elif context.invoked_subcommand is None:
         print(context.get_help())
-
-
-# -- serve ---------------------------------------------------------------------------------------
 
 
 @app.command()
@@ -125,29 +112,15 @@ def serve(
 
     Ctrl-C stops, a second one leaves at once.
     """
-    out = _own_output()
+    screen = _Screen()
     from agent_lab.bootstrap import open_agents, resolve_model
-    from agent_lab.presentation.server import listen
+    from agent_lab.presentation.commands.serve import agents_of, serve
 
-    agents = [load_agent(file) for file in files or []] or [demo_agent()]
-    names = [agent.name for agent in agents]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise Unusable(f"two agents are named {twice[0]!r}; rename one")
+    agents = agents_of(files or [])
     for agent in agents:
         resolve_model(agent.model)  # better now than on the first message
-    listener = listen(host, port)
-
-    def announce(url: str) -> None:
-        print(url, file=out, flush=True)
-        _complain(f"serving {', '.join(names)}; Ctrl-C stops")
-        if not no_browser and out.isatty():
-            visits.enter_context(browser_at(url))
-
-    with ExitStack() as visits:
-        return asyncio.run(serve_until_stopped(open_agents(agents), listener, announce, _complain))
-
-
-# -- run -----------------------------------------------------------------------------------------
+    browser = not no_browser
+    return serve(screen, open_agents, agents, host=host, port=port, opens_browser=browser)
 
 
 @app.command()
@@ -167,90 +140,11 @@ def run(
 
     Exit status: 0 done, 1 error, 130 cancelled, 2 it could not begin.
     """
-    out = _own_output()
+    screen = _Screen()
     from agent_lab.bootstrap import DebugRuntime
+    from agent_lab.presentation.commands.run import run
 
-    agent, prompt = _agent_and_prompt(words or [])
-    runtime = DebugRuntime(agent)
-    telling = _Lines(runtime, out) if as_json else _Rows(out)
-    try:
-        return asyncio.run(run_once(runtime, prompt, telling, _complain))
-    except BaseExceptionGroup as group:
-        raise first_error(group) from group
-    finally:
-        telling.close()
-
-
-def _agent_and_prompt(words: Sequence[str]) -> tuple[Agent, str]:
-    match words:
-        case []:
-            agent, prompt = demo_agent(), "Weather in Oslo?"
-        case [where] if re.search(r"\.py(:\w*)?$", where):
-            raise Unusable(f"nothing to ask; say agent-lab run {where} 'PROMPT'")
-        case [prompt]:
-            agent = demo_agent()
-        case [where, prompt]:
-            agent = load_agent(where)
-        case _:
-            raise Unusable(f"{len(words)} words are too many; put the prompt in quotes")
-    if not prompt.strip():
-        raise Unusable("nothing to ask, the prompt is blank; say something")
-    if any("\ud800" <= letter <= "\udfff" for letter in prompt):
-        raise Unusable("the prompt is not UTF-8; say it in UTF-8")
-    return agent, prompt
-
-
-class _Lines:
-    """Each entry as one line of JSON."""
-
-    def __init__(self, runtime: Runtime, out: IO[str]) -> None:
-        self._runtime = runtime
-        self._out = out
-        self._encoder: Encoder | None = None
-
-    def tell(self, batch: Batch) -> None:
-        if isinstance(batch, Gap):
-            return _complain(f"entries {batch.first} to {batch.last} are no longer kept")
-        if self._encoder is None:
-            offset = self._runtime.session.outside.wall_time() - self._runtime.session.loop.time()
-            self._encoder = Encoder(self._runtime.session_id, offset)
-        for entry in batch:
-            print(visible_json(self._encoder.encode(entry)), file=self._out)
-        return self._out.flush()
-
-    def close(self) -> None:
-        self._out.flush()
-
-
-class _Rows:
-    """Rows as they come; on a terminal, what goes on stands below them."""
-
-    def __init__(self, out: IO[str]) -> None:
-        self._out = out
-        self._story = Story()
-        self._console = Console(file=out, highlight=False, emoji=False, markup=False)
-        self._live = Live(
-            console=self._console,
-            get_renderable=lambda: Group(*map(drawn, self._story.going_on())),
-            refresh_per_second=10,
-            transient=True,
-        )
-        if self._console.is_terminal:
-            self._live.start()
-
-    def tell(self, batch: Batch) -> None:
-        for row in self._story.tell(batch):
-            if self._console.is_terminal:
-                self._console.print(drawn(row))
-            else:
-                print(plain(row), file=self._out, flush=True)
-
-    def close(self) -> None:
-        self._live.stop()
-        self._out.flush()
-
-
-# -- check ---------------------------------------------------------------------------------------
+    return run(screen, DebugRuntime, words or [], as_json=as_json)
 
 
 @app.command()
@@ -276,16 +170,7 @@ def check(
 
     Exit status: 0 valid or explained, 1 not, 2 when the file or an option cannot be used.
     """
-    out = _own_output()
-    from agent_lab.presentation.history_file import check_file, explain, locate
+    screen = _Screen()
+    from agent_lab.presentation.commands.check import check
 
-    if error is not None and file is None:
-        answer = explain(error, as_json=as_json)
-    elif file is None or dialect is None:
-        raise Unusable("say agent-lab check FILE.json --dialect openai_chat, or --explain 'ERROR'")
-    elif error is not None:
-        answer = locate(error, file, dialect, profile or [], as_json=as_json)
-    else:
-        answer = check_file(file, dialect, profile or [], as_json=as_json)
-    print(answer.text, file=out, flush=True)
-    return DONE if answer.is_good else FAILED
+    return check(screen, file, dialect, profile or [], error, as_json=as_json)

@@ -1,0 +1,48 @@
+"""`agent-lab serve`."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from agent_lab.application.agent import Agent
+from agent_lab.application.agents import Agents
+from agent_lab.presentation.agent_file import load_agent
+from agent_lab.presentation.commands.screen import Screen, Unusable
+from agent_lab.presentation.demo import demo_agent
+from agent_lab.presentation.foreground import browser_at, serve_until_stopped
+from agent_lab.presentation.server import listen
+
+OpenAgents = Callable[[Sequence[Agent]], Agents]
+
+
+def agents_of(files: Sequence[str]) -> list[Agent]:
+    """The agents in these files, or the demo; raises Unusable when two have one name."""
+    agents = [load_agent(file) for file in files] or [demo_agent()]
+    names = [agent.name for agent in agents]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise Unusable(f"two agents are named {twice[0]!r}; rename one")
+    return agents
+
+
+def serve(
+    screen: Screen,
+    open_agents: OpenAgents,
+    agents: Sequence[Agent],
+    *,
+    host: str,
+    port: int,
+    opens_browser: bool,
+) -> int:
+    """Serve until it is told to stop; the exit status. Its address is the one line of output."""
+    listener = listen(host, port)
+
+    def announce(url: str) -> None:
+        screen.line(url)
+        names = ", ".join(agent.name for agent in agents)
+        screen.complain(f"serving {names}; Ctrl-C stops")
+        if opens_browser and screen.console.is_terminal:
+            visits.enter_context(browser_at(url))
+
+    with ExitStack() as visits:
+        serving = serve_until_stopped(open_agents(agents), listener, announce, screen.complain)
+        return asyncio.run(serving)

@@ -1,9 +1,12 @@
 """What the application needs from outside; each port has two implementations at least."""
 
 from asyncio import AbstractEventLoop
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from agent_lab.domain.activity import Activity, ActivityQuery
+from agent_lab.domain.admission import Answer, Lease, Room, Ticket
+from agent_lab.domain.execution import Broken, Execution, ExecutionQuery
 from agent_lab.domain.messages import ModelEvent, ModelRequest, Reply
 
 
@@ -49,4 +52,106 @@ class Outside(Protocol):
 
     def new_id(self, prefix: str) -> str:
         """A new id that begins with `prefix`, unique in this process and hard to guess."""
+        ...
+
+
+class LineListener(Protocol):
+    """Whom a keeper tells what became of tickets that this process asked for."""
+
+    def granted(self, lease: Lease) -> None:
+        """A waiting ticket has its slot now."""
+        ...
+
+    def moved(self, line: str, waiting: Sequence[str]) -> None:
+        """Who waits in this line has changed; the ids of all tickets that do, in order."""
+        ...
+
+
+class SlotKeeper(Protocol):
+    """Who may run an agent now and who waits for it: lines of `domain.admission`, kept somewhere.
+
+    Each call is one atomic step, over all processes that share the keeper. What a step frees goes
+    to the next ticket in the same step. A listener that raises costs the lease it was told of, so
+    that no slot is lost, and is counted in `faults`.
+    """
+
+    faults: int
+
+    def listen(self, listener: LineListener) -> None:
+        """Tell this one from now on. Before the first ask, once."""
+        ...
+
+    async def ask(self, ticket: Ticket, room: Room, *, may_wait: bool = True) -> Answer:
+        """A lease, a place in line or a refusal. `room` is what a line begins with."""
+        ...
+
+    async def release(self, lease: Lease) -> bool:
+        """Give a slot back; False if the lease is stale, which frees nobody."""
+        ...
+
+    async def renew(self, lease: Lease) -> bool:
+        """Keep it from expiring; False if it is stale."""
+        ...
+
+    async def expire(self) -> list[Lease]:
+        """Take the slots of leases that nobody renewed; which they were."""
+        ...
+
+    async def leave(self, line: str, ticket: str) -> bool:
+        """Step out of the line; False if the ticket does not wait there."""
+        ...
+
+    async def clear(self, line: str) -> list[str]:
+        """Send away who waits; their tickets."""
+        ...
+
+    async def seize(self, line: str) -> list[Lease]:
+        """Take the slots of all who run; their leases, stale from now on."""
+        ...
+
+    async def resize(self, line: str, room: Room) -> None:
+        """Another size from now on; who runs and waits is left alone."""
+        ...
+
+    async def look(self, line: str) -> tuple[list[Lease], list[str], Room | None]:
+        """Who runs, whose tickets wait in order, and the line's size; None before the first ask."""
+        ...
+
+
+class ExecutionStore(Protocol):
+    """Records of executions and activity, written behind: `put_*` never waits and never raises.
+
+    Puts are kept in their order. What matters is awaited with `committed`.
+    """
+
+    def put_execution(self, execution: Execution) -> None:
+        """Write the record, in place of an older one of its id."""
+        ...
+
+    def put_activity(self, activity: Activity) -> None:
+        """Add a line to the timeline."""
+        ...
+
+    async def committed(self) -> None:
+        """Return when all that was put is durable; raises StoreError if it cannot be."""
+        ...
+
+    async def execution(self, execution_id: str) -> Execution | None:
+        """The record with this id; raises StoreError."""
+        ...
+
+    async def executions(self, query: ExecutionQuery) -> list[Execution]:
+        """Records, newest first; raises StoreError."""
+        ...
+
+    async def by_key(self, agent_name: str, kind: str, key: str) -> Execution | None:
+        """The newest record of this agent and kind that carries this idempotency key."""
+        ...
+
+    async def unfinished(self) -> list[Execution | Broken]:
+        """Every record that has no end, oldest first, as a process before this one left it."""
+        ...
+
+    async def activity(self, query: ActivityQuery) -> list[Activity]:
+        """Lines of the timeline, newest first; raises StoreError."""
         ...

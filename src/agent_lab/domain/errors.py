@@ -18,6 +18,12 @@ Faces and the registry of agents have errors of their own below AgentLabError, i
       GateError              whoever holds the gate
         UnknownHop           no such hop is parked
         HopRefused           this hop cannot be dropped, edited or swapped
+      ExecutionError         whoever asks for or ends an execution
+        InvalidTransition    a step that no execution can take
+          AlreadyTerminal    it has its end; `status` is which
+        UnknownExecution     no such execution, or not of this agent
+        NotAdmitted          refused before it was accepted; `code`, `retry_after`
+      StoreError             the store could not keep or give it; `code` says why
       ToolDefinitionError    the programmer of a tool: no name, no schema
       ModelError             the model could not answer; `code`, `hint`, `may_pass`
         ScriptExhausted      a scripted model past its last reply
@@ -109,6 +115,74 @@ class UnknownHop(GateError):
 
 class HopRefused(GateError):
     """This kind of hop does not take this verdict."""
+
+
+class ExecutionError(AgentLabError):
+    """An execution that cannot be, or cannot be ended."""
+
+
+class InvalidTransition(ExecutionError):
+    """No execution takes this step."""
+
+    def __init__(self, execution_id: str, status: str, to: str) -> None:
+        super().__init__(f"execution {execution_id!r} is {status} and cannot become {to}")
+        self.execution_id = execution_id
+        self.status = status
+
+
+class AlreadyTerminal(InvalidTransition):
+    """It has its one end."""
+
+    def __init__(self, execution_id: str, status: str) -> None:
+        super().__init__(execution_id, status, "anything else: it has its end")
+
+
+class UnknownExecution(ExecutionError):
+    """No execution has this id, or none of this agent's; both read alike."""
+
+    def __init__(self, execution_id: str, agent: str) -> None:
+        super().__init__(
+            f"agent {agent!r} has no execution {execution_id!r}; its executions are listed at "
+            f"/api/agents/{agent}/executions"
+        )
+        self.execution_id = execution_id
+
+
+class NotAdmitted(ExecutionError):
+    """A request that was refused before it was accepted: nothing of it is left, and nothing ran.
+
+    `code` is the machine's name for it, `retry_after` seconds until it may be different, and
+    `execution_id` the one that stands in its way, if one does.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        hint: str = "",
+        retry_after: float | None = None,
+        queue_length: int = 0,
+        execution_id: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+        self.retry_after = retry_after
+        self.queue_length = queue_length
+        self.execution_id = execution_id
+
+
+class StoreError(AgentLabError):
+    """The store could not keep or give something.
+
+    `code` is one of `storage_full`, `storage_busy`, `storage_corrupt`, `storage_readonly`,
+    `storage_gone` and `storage_failed`.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class ToolDefinitionError(AgentLabError):

@@ -1,0 +1,215 @@
+"""An execution: one accepted request to an agent, its states, and the one table of its transitions.
+
+Pure: who may end what is decided here; when, by whom and where it is written is the caller's.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from agent_lab.domain.errors import AlreadyTerminal, InvalidTransition
+from agent_lab.domain.messages import ReplyKind
+
+Source: TypeAlias = Literal["user", "schedule", "agent", "mcp"]
+Kind: TypeAlias = Literal["chat", "task"]
+Status: TypeAlias = Literal[
+    "queued",
+    "running",
+    "completed",
+    "failed",
+    "cancelled",
+    "timeout",
+    "interrupted",
+    "skipped",
+]
+Terminal: TypeAlias = Literal[
+    "completed", "failed", "cancelled", "timeout", "interrupted", "skipped"
+]
+
+TRANSITIONS: dict[Status, frozenset[Status]] = {
+    "queued": frozenset(("running", "failed", "cancelled", "timeout", "interrupted", "skipped")),
+    "running": frozenset(("completed", "failed", "cancelled", "timeout", "interrupted")),
+    "completed": frozenset(),
+    "failed": frozenset(),
+    "cancelled": frozenset(),
+    "timeout": frozenset(),
+    "interrupted": frozenset(),
+    "skipped": frozenset(),
+}
+"""Every legal step. The one exception is `corrects`."""
+TERMINAL: frozenset[Status] = frozenset(status for status, then in TRANSITIONS.items() if not then)
+
+_UNSAID: dict[Status, str] = {
+    "failed": "the run failed and gave no reason",
+    "cancelled": "it was cancelled",
+    "timeout": "it took longer than it may",
+    "interrupted": "the server stopped before it was done",
+    "skipped": "it was not run",
+}
+
+
+class Asker(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asked and through what. `triggered_by` names the door or the thing that asked."""
+
+    source: Source = "user"
+    triggered_by: str = "api"
+    source_agent: str | None = None
+    source_user: str | None = None
+    mcp_key_id: str | None = None
+    mcp_key_name: str | None = None
+
+
+class ToolUse(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool call of an execution; `kind` says who closed it, None while it is open."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    kind: ReplyKind | None = None
+
+
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    """The record of one request. Times are wall seconds; None is "not known", never "none".
+
+    `id` is what routes take; `ticket` names its admission. `wait_limit` and `run_limit` are
+    seconds. `detached` says that nobody holds a connection for it, so it survives its caller.
+    `by_watchdog` marks an end that was a limit's doing; `superseded` is the end it had before a
+    late success corrected that.
+    """
+
+    id: str
+    ticket: str
+    agent_name: str
+    kind: Kind
+    message: str
+    queued_at: float
+    source: Source = "user"
+    triggered_by: str = "api"
+    source_agent: str | None = None
+    source_user: str | None = None
+    mcp_key_id: str | None = None
+    mcp_key_name: str | None = None
+    priority: Source = "user"
+    model: str | None = None
+    detached: bool = False
+    was_queued: bool = False
+    wait_limit: float | None = None
+    run_limit: float = 600.0
+    idempotency_key: str | None = None
+    body_digest: str | None = None
+    idempotency_unchecked: bool = False
+    session_id: str | None = None
+    turn: int | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    status: Status = "queued"
+    response: str | None = None
+    error: str | None = None
+    error_code: str | None = None
+    context_used: int | None = None
+    context_max: int | None = None
+    context_percent: float | None = None
+    cost_usd: float | None = None
+    tool_calls: tuple[ToolUse, ...] | None = None
+    by_watchdog: bool = False
+    superseded: Status | None = None
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it has its end."""
+        return self.status in TERMINAL
+
+
+class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which records; None leaves a filter out. `before` is an id: older than that one."""
+
+    agent_name: str | None = None
+    status: Status | None = None
+    source: Source | None = None
+    kind: Kind | None = None
+    before: str | None = None
+    limit: int = 100
+
+    def fits(self, execution: Execution) -> bool:
+        """Whether this record is one of them, `before` and `limit` aside."""
+        return (
+            self.agent_name in (None, execution.agent_name)
+            and self.status in (None, execution.status)
+            and self.source in (None, execution.source)
+            and self.kind in (None, execution.kind)
+        )
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How an execution ended, as told to `ended`. `error` may be blank; the record's never is."""
+
+    status: Terminal
+    response: str | None = None
+    error: str | None = None
+    error_code: str | None = None
+    turn: int | None = None
+    tool_calls: tuple[ToolUse, ...] | None = None
+    context_used: int | None = None
+    context_max: int | None = None
+    by_watchdog: bool = False
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """A stored record that cannot be read: its id, its agent if that much is known, and why."""
+
+    id: str
+    agent_name: str | None
+    reason: str
+
+
+def corrects(execution: Execution, outcome: Outcome) -> bool:
+    """Whether this success corrects what a watchdog had said; of a cancel nothing ever does."""
+    said = execution.status in ("failed", "timeout") and execution.by_watchdog
+    return said and execution.started_at is not None and outcome.status == "completed"
+
+
+def begun(execution: Execution, *, at: float, session_id: str | None) -> Execution:
+    """The record as it starts to run; raises AlreadyTerminal, InvalidTransition."""
+    _check(execution, "running")
+    return msgspec.structs.replace(
+        execution, status="running", started_at=at, session_id=session_id
+    )
+
+
+def ended(execution: Execution, outcome: Outcome, *, at: float) -> Execution:
+    """The record with its end; raises AlreadyTerminal when it has one that this cannot correct."""
+    superseded = None
+    if corrects(execution, outcome):
+        superseded = execution.status
+    else:
+        _check(execution, outcome.status)
+    used, most = outcome.context_used, outcome.context_max
+    return msgspec.structs.replace(
+        execution,
+        status=outcome.status,
+        finished_at=at,
+        turn=execution.turn if outcome.turn is None else outcome.turn,
+        response=outcome.response,
+        error=_reason(outcome),
+        error_code=outcome.error_code,
+        tool_calls=outcome.tool_calls,
+        context_used=used,
+        context_max=most,
+        context_percent=round(100 * used / most, 2) if used is not None and most else None,
+        by_watchdog=outcome.by_watchdog,
+        superseded=superseded,
+    )
+
+
+def _check(execution: Execution, to: Status) -> None:
+    if execution.is_terminal:
+        raise AlreadyTerminal(execution.id, execution.status)
+    if to not in TRANSITIONS[execution.status]:
+        raise InvalidTransition(execution.id, execution.status, to)
+
+
+def _reason(outcome: Outcome) -> str | None:
+    if outcome.status == "completed":
+        return None
+    said = (outcome.error or "").strip()
+    return said or outcome.error_code or _UNSAID[outcome.status]

@@ -18,6 +18,7 @@ from agent_lab.domain.dialects import openai_chat
 from agent_lab.domain.dialects.check import check_history
 from agent_lab.domain.limits import Limits
 from agent_lab.domain.messages import ChatMessage, FinishReason, Usage
+from agent_lab.domain.thinking import Thinking
 from agent_lab.infrastructure.models.scripted import (
     ScriptedCall,
     ScriptedError,
@@ -51,6 +52,7 @@ def reply(
     delta_delay: float = 0.0,
     cut_after: int | None = None,
     usage: Usage | None = None,
+    thinking: Sequence[Thinking] = (),
 ) -> ScriptedReply:
     """One answer of a scripted model; times are seconds. See ScriptedReply."""
     return ScriptedReply(
@@ -62,6 +64,7 @@ def reply(
         delta_delay=delta_delay,
         cut_after=cut_after,
         usage=usage,
+        thinking=tuple(thinking),
     )
 
 

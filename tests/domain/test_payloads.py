@@ -75,4 +75,5 @@ def test_a_message_is_frozen_and_names_what_it_does_not_have() -> None:
         "kind": "result",
         "is_error": False,
         "round": None,
+        "thinking": [],
     }

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from agent_lab.domain.payloads import PAYLOADS, ModelRequested, Payload, Rejected
+from agent_lab.domain.thinking import THINKING
 from agent_lab.presentation.api import ApiCode
 from agent_lab.presentation.guard_rules import RefusalCode
 from agent_lab.presentation.wire import NOT_YET, ClientFrame, FrameCode
@@ -40,6 +41,11 @@ def test_every_payload_and_each_of_its_fields_is_told(kind: type[Payload]) -> No
         own = {"dialect", "model", "omitted", "body"}
 
     assert row(ENTRIES, str(kind.__struct_config__.tag)) == own
+
+
+@pytest.mark.parametrize("kind", THINKING)
+def test_every_kind_of_thinking_and_each_of_its_fields_is_told(kind: type[msgspec.Struct]) -> None:
+    assert row(ENTRIES, str(kind.__struct_config__.tag)) == fields(kind) - {"before"}
 
 
 def test_what_goes_to_output_is_marked() -> None:

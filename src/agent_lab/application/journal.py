@@ -221,7 +221,8 @@ def _text_of(payload: AnyPayload | None) -> int:
     match payload:
         case Assistant():
             raws = sum(len(call.raw or "") for call in payload.tool_calls)
-            return len(payload.content or "") + raws
+            thought = sum(len(str(thought)) for thought in payload.thinking)
+            return len(payload.content or "") + raws + thought
         case ToolReplied() | LateReply() | Accepted():
             return len(payload.content)
         case Text():

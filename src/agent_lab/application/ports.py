@@ -14,12 +14,12 @@ from agent_lab.domain.messages import ModelEvent, ModelRequest, Reply
 class Model(Protocol):
     """Something that answers a history.
 
-    `stream` gives the answer as it comes, an iterator of `TextDelta` and `CallDelta` pieces and
-    one `Finish`, or of a whole `Reply`; a model that does not stream gives the `Reply` from a
-    coroutine instead (`async def stream(self, request): return Reply(...)`). A stream that ends
-    without `Finish` or `Reply` counts as cut: its text is void and none of its calls run. Raise
-    `ModelError` for a fault of the provider. The task that iterates is cancelled when the turn
-    is; clean up in `finally`.
+    `stream` gives the answer as it comes, an iterator of `TextDelta` and `CallDelta` pieces, of
+    `Thinking` (each when it is whole) and one `Finish`, or of a whole `Reply`; a model that does
+    not stream gives the `Reply` from a coroutine instead (`async def stream(self, request): return
+    Reply(...)`). A stream that ends without `Finish` or `Reply` counts as cut: its text is void
+    and none of its calls run. Raise `ModelError` for a fault of the provider. The task that
+    iterates is cancelled when the turn is; clean up in `finally`.
     """
 
     @property

@@ -10,6 +10,7 @@ from agent_lab.domain.messages import (
     Usage,
     clean,
 )
+from agent_lab.domain.thinking import Thinking
 
 
 class _PartialCall:
@@ -23,19 +24,25 @@ class _PartialCall:
 class Assembly:
     """Collects the events of one model call. `text` is what was said so far."""
 
-    __slots__ = ("_calls", "_finish", "_text")
+    __slots__ = ("_calls", "_finish", "_text", "_thinking")
 
     def __init__(self) -> None:
         self._text: list[str] = []
         self._calls: dict[int, _PartialCall] = {}
         self._finish: Finish | None = None
+        self._thinking: tuple[Thinking, ...] = ()
 
     @property
     def text(self) -> str:
         """The text so far."""
         return "".join(self._text)
 
-    def feed(self, event: TextDelta | CallDelta | Finish) -> None:
+    @property
+    def thinking(self) -> tuple[Thinking, ...]:
+        """What was thought so far."""
+        return self._thinking
+
+    def feed(self, event: TextDelta | CallDelta | Thinking | Finish) -> None:
         """Take one event of the stream."""
         match event:
             case TextDelta():
@@ -47,6 +54,8 @@ class Assembly:
                 partial.arguments.append(event.arguments)
             case Finish():
                 self._finish = event
+            case _:
+                self._thinking += (event,)
 
     def reply(self) -> Reply | None:
         """The whole answer; None while the provider's last event has not come."""
@@ -59,4 +68,4 @@ class Assembly:
             ToolCall(partial.id, partial.name, {}, "".join(partial.arguments))
             for _, partial in sorted(self._calls.items())
         )
-        return Reply(self.text or None, calls, reason, usage)
+        return Reply(self.text or None, calls, reason, usage, self._thinking)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from agent_lab.domain.messages import ChatMessage, Reply, ReplyKind, clean
+from agent_lab.domain.messages import ChatMessage, Reply, ReplyKind, ToolCall, clean
 from agent_lab.domain.payloads import (
     AnyPayload,
     Assistant,
@@ -11,6 +11,7 @@ from agent_lab.domain.payloads import (
     ToolReplied,
 )
 from agent_lab.domain.rounds import Round, closing_reply, parse_calls
+from agent_lab.domain.thinking import Thinking, cleaned
 
 
 class Calls:
@@ -55,7 +56,7 @@ class Calls:
         """Open the round of an answer; calls that cannot run are closed at once."""
         parsed = parse_calls(reply, number, self._tools)
         text = clean(reply.content) if reply.content and reply.content.strip() else None
-        self._history.append(ChatMessage("assistant", text, tool_calls=parsed.calls))
+        said = answer(self._history, turn, step, text, parsed.calls, reply.thinking)
         current = self.current = Round(number, parsed.calls, turn, step)
         called = [
             ToolCalled(
@@ -69,7 +70,6 @@ class Calls:
             for call in parsed.calls
         ]
         current.made(called)
-        said = Assistant(turn=turn, step=step, content=text, tool_calls=parsed.calls)
         return [said, *called, *[self._close(current, closed) for closed in parsed.closed]]
 
     def receive(self, message: ChatMessage) -> ToolReplied | None:
@@ -109,6 +109,24 @@ class Calls:
             kind=reply.kind,
             is_error=reply.is_error,
         )
+
+
+def answer(
+    history: list[ChatMessage],
+    turn: int,
+    step: int,
+    text: str | None,
+    calls: tuple[ToolCall, ...],
+    thinking: tuple[Thinking, ...],
+    *,
+    partial: bool = False,
+) -> Assistant:
+    """Put the model's answer into the history, and give what is told of it."""
+    thinking = thinking and cleaned(thinking)
+    history.append(ChatMessage("assistant", text, tool_calls=calls, thinking=thinking))
+    return Assistant(
+        turn=turn, step=step, content=text, tool_calls=calls, partial=partial, thinking=thinking
+    )
 
 
 def late(message: ChatMessage, at: Mapping[str, int | None]) -> LateReply:

@@ -18,13 +18,12 @@ from agent_lab.domain.actions import (
     Wait,
 )
 from agent_lab.domain.assembly import Assembly
-from agent_lab.domain.calls import Calls, late
+from agent_lab.domain.calls import Calls, answer, late
 from agent_lab.domain.inbox import At, Inbox
 from agent_lab.domain.limits import Limits
 from agent_lab.domain.messages import ChatMessage, ModelEvent, Reply, ReplyKind, clean
 from agent_lab.domain.payloads import (
     AnyPayload,
-    Assistant,
     Cancelled,
     Done,
     ModelResponded,
@@ -197,8 +196,7 @@ class Conversation:
             self._finish = "empty" if self._finish == "stop" else self._finish
             return ()
         text = clean(reply.content)
-        self.history.append(ChatMessage("assistant", text))
-        return (Assistant(turn=self.turn, step=self.step, content=text),)
+        return (answer(self.history, self.turn, self.step, text, (), reply.thinking),)
 
     def call_failed(
         self, call: int, code: str, message: str, hint: str, *, may_pass: bool = False
@@ -291,9 +289,8 @@ class Conversation:
 
     def _keep_text(self) -> list[AnyPayload]:
         """What was already shown of a cancelled answer stays in the history, trimmed."""
-        text = self._assembly.text.strip() if self._assembly else ""
-        self._assembly = self._reply = None
-        if not text:
+        assembly, self._assembly, self._reply = self._assembly, None, None
+        if not (assembly and (text := assembly.text.strip())):
             return []
-        self.history.append(ChatMessage("assistant", text))
-        return [Assistant(turn=self.turn, step=self.step, content=text, partial=True)]
+        thinking = assembly.thinking
+        return [answer(self.history, self.turn, self.step, text, (), thinking, partial=True)]

@@ -1,5 +1,7 @@
 """What is said in a conversation: messages, tool calls, and what a model says while it answers.
 
+A model that streams yields each of its `Thinking` (domain/thinking.py) when it is whole.
+
 All of them are frozen msgspec structs: they cost a tenth of a frozen dataclass to make, and a
 history is read by several tasks at once.
 """
@@ -7,6 +9,8 @@ history is read by several tasks at once.
 from typing import Any, Literal
 
 import msgspec
+
+from agent_lab.domain.thinking import THINKING, Thinking, is_well_made
 
 Role = Literal["system", "user", "assistant", "tool"]
 Mode = Literal["steer", "follow_up", "interrupt", "reject"]
@@ -48,10 +52,11 @@ class _Said(msgspec.Struct, frozen=True, gc=False):
 class ChatMessage(_Said, frozen=True, gc=False, kw_only=True):
     """One message of a conversation.
 
-    `mode` and `message_id` belong to user messages; `tool_calls` to assistant messages;
-    `tool_call_id`, `name`, `kind`, `is_error` and `round` to tool replies. `round` numbers the
-    model answers of a session: a reply that names it cannot answer a call of another round that
-    reused the id (llama.cpp and Kimi number calls anew each turn).
+    `mode` and `message_id` belong to user messages; `tool_calls` and `thinking` to assistant
+    messages; `tool_call_id`, `name`, `kind`, `is_error` and `round` to tool replies. `round`
+    numbers the model answers of a session: a reply that names it cannot answer a call of another
+    round that reused the id (llama.cpp and Kimi number calls anew each turn). `thinking` is in the
+    order it came in.
     """
 
     mode: Mode = "steer"
@@ -62,6 +67,7 @@ class ChatMessage(_Said, frozen=True, gc=False, kw_only=True):
     kind: ReplyKind = "result"
     is_error: bool = False
     round: int | None = None
+    thinking: tuple[Thinking, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The message as it goes on the wire, `null` for what it does not have."""
@@ -104,10 +110,11 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: FinishReason | None = None
     usage: Usage | None = None
+    thinking: tuple[Thinking, ...] = ()
 
 
-ModelEvent = TextDelta | CallDelta | Finish | Reply
-EVENT_TYPES = (TextDelta, CallDelta, Finish, Reply)
+ModelEvent = TextDelta | CallDelta | Thinking | Finish | Reply
+EVENT_TYPES: tuple[type[ModelEvent], ...] = (TextDelta, CallDelta, *THINKING, Finish, Reply)
 
 
 def malformed(event: object) -> str | None:
@@ -116,13 +123,14 @@ def malformed(event: object) -> str | None:
     if isinstance(event, Reply):
         plain = _is_text(event.content) and _is_text(event.finish_reason)
         well = plain and type(event.tool_calls) is tuple and all(map(_is_call, event.tool_calls))
+        well = well and type(event.thinking) is tuple and all(map(is_well_made, event.thinking))
     elif isinstance(event, TextDelta):
         well = type(event.text) is str
     elif isinstance(event, CallDelta):
         well = _is_text(event.id) and _is_text(event.name) and type(event.arguments) is str
         well = well and type(event.index) is int
     else:
-        well = isinstance(event, Finish)
+        well = isinstance(event, Finish) or is_well_made(event)
     return None if well else f"the model gave {event!r:.200}, which is no well made event"
 
 

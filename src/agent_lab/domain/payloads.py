@@ -10,6 +10,7 @@ import msgspec
 
 from agent_lab.domain.dialects import render_body
 from agent_lab.domain.messages import Mode, ModelRequest, ReplyKind, ToolCall, Usage
+from agent_lab.domain.thinking import Thinking
 
 
 class Payload(msgspec.Struct, frozen=True, gc=False, tag_field="type", kw_only=True):
@@ -138,6 +139,7 @@ class Assistant(Payload, frozen=True, gc=False, tag="assistant", kw_only=True):
     content: str | None
     tool_calls: tuple[ToolCall, ...] = ()
     partial: bool = False
+    thinking: tuple[Thinking, ...] = ()
 
 
 # -- tools ---------------------------------------------------------------------------------------

@@ -1,29 +1,44 @@
 """One conversation as three other wire formats have it, and each accepts what is written."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_lab.domain.dialects import anthropic, gemini, openai_responses
+from agent_lab.domain.dialects import anthropic, gemini, openai_chat, openai_responses
 from agent_lab.domain.dialects.check import check_history
 from agent_lab.domain.messages import ChatMessage, ToolCall
+from agent_lab.domain.thinking import (
+    ReasoningItem,
+    ReasoningText,
+    RedactedThinking,
+    ThinkingBlock,
+    Thought,
+    ThoughtSignature,
+)
 from tests.domain.dialects.shared_cases import scenarios
 
-RENDER = {
+RENDER: dict[str, Callable[[list[ChatMessage]], list[dict[str, Any]]]] = {
+    "openai_chat": openai_chat.render,
     "openai_responses": openai_responses.render,
     "anthropic": anthropic.render,
     "gemini": gemini.render,
 }
-# Our messages hold no thinking blocks, signatures and reasoning items yet.
-NOT_YET = {"thinking_kept_through_cancel"}
-SCENARIOS = [s for s in scenarios() if s["id"] not in NOT_YET]
+SIGNED = (
+    ThinkingBlock("The user wants the weather.", "c2lnbmF0dXJlLTE="),
+    ReasoningItem("rs_a1", (), "ZW5j"),
+    ThoughtSignature("c2ln", before=1),
+)
+"""What `"thinking": "signed"` of a script stands for, as each provider gave it."""
 
 
 def conversation(scenario: dict[str, Any]) -> list[ChatMessage]:
     """Our messages of a scenario: ids and texts from its Chat history, calls from its script."""
-    scripted = [call for reply in scenario["script"]["model"] for call in reply.get("calls", [])]
+    replies = scenario["script"]["model"]
+    scripted = [call for reply in replies for call in reply.get("calls", [])]
+    signed = {call["id"] for r in replies if r.get("thinking") for call in r["calls"]}
     wire = scenario["expected_wire"]["openai_chat"]
     messages: list[ChatMessage] = []
     names: dict[str, str] = {}  # ids on the wire to ours
@@ -37,6 +52,7 @@ def conversation(scenario: dict[str, Any]) -> list[ChatMessage]:
                         content=sent["content"],
                         message_id=said["id"],
                         tool_calls=calls,
+                        thinking=SIGNED if signed.intersection(said.get("calls", ())) else (),
                     )
                 )
                 names = dict(zip(said.get("calls", ()), (call.id for call in calls), strict=True))
@@ -56,13 +72,23 @@ def a_call(scripted: dict[str, Any]) -> ToolCall:
 
 
 @pytest.mark.parametrize("dialect", RENDER)
-@pytest.mark.parametrize("scenario", [pytest.param(s, id=s["id"]) for s in SCENARIOS])
+@pytest.mark.parametrize("scenario", [pytest.param(s, id=s["id"]) for s in scenarios()])
 def test_a_scenario_is_written_as_expected(scenario: dict[str, Any], dialect: str) -> None:
     assert RENDER[dialect](conversation(scenario)) == scenario["expected_wire"][dialect]
 
 
 IDS = st.sampled_from(["call_0", "call_1", "functions.f:0", "x" * 80, ""])
 TEXT = st.sampled_from([None, "", " ", "Oslo", "ends blank "])
+BEFORE = st.integers(0, 3)
+THOUGHTS = st.lists(
+    st.builds(ThinkingBlock, st.just("Hm."), st.just("c2ln"), BEFORE)
+    | st.builds(RedactedThinking, st.just("eHh4"), BEFORE)
+    | st.builds(ReasoningItem, st.sampled_from(["rs_1", "rs_2"]), st.just(("Hm.",)), before=BEFORE)
+    | st.builds(Thought, st.sampled_from(["", "Hm."]), before=BEFORE)
+    | st.builds(ThoughtSignature, st.just("c2ln"), BEFORE)
+    | st.builds(ReasoningText, st.just("Hm.")),
+    max_size=4,
+).map(tuple)
 
 
 @st.composite
@@ -72,7 +98,11 @@ def talks(draw: st.DrawFn) -> list[ChatMessage]:
     for _ in range(draw(st.integers(0, 4))):
         ids = draw(st.lists(IDS, max_size=3, unique=True))
         calls = tuple(ToolCall(i, "get_weather", {"city": "Oslo"}) for i in ids)
-        messages.append(ChatMessage(role="assistant", content=draw(TEXT), tool_calls=calls))
+        messages.append(
+            ChatMessage(
+                role="assistant", content=draw(TEXT), tool_calls=calls, thinking=draw(THOUGHTS)
+            )
+        )
         messages += [
             ChatMessage(
                 role="tool",

@@ -2,7 +2,8 @@
 
 All results of a round in one user message, right behind the calls and in their order; tool_use
 blocks last; no empty block. Neighbours of one role are one turn for the provider, so a user
-message stays its own message. Thinking blocks are not in our messages yet.
+message stays its own message. Thinking that Anthropic made goes back as it came, where it stood;
+a message with thinking begins with it.
 """
 
 import re
@@ -12,6 +13,7 @@ from typing import Any
 
 from agent_lab.domain.dialects.wire_ids import CallIds, failed
 from agent_lab.domain.messages import ChatMessage
+from agent_lab.domain.thinking import RedactedThinking, ThinkingBlock
 
 WireMessage = dict[str, Any]
 
@@ -50,13 +52,41 @@ def _message(message: ChatMessage, ids: CallIds) -> WireMessage | None:
 def _assistant(message: ChatMessage, ids: CallIds) -> WireMessage | None:
     text = message.content or ""
     said = [{"type": "text", "text": text}] if text.strip() else []
-    if not message.tool_calls:
-        return {"role": "assistant", "content": text} if said else None
     called = [
         {"type": "tool_use", "id": wire_id, "name": call.name, "input": call.arguments}
-        for wire_id, call in ids.open_round(message.tool_calls)
+        for wire_id, call in (ids.open_round(message.tool_calls) if message.tool_calls else ())
     ]
-    return {"role": "assistant", "content": [*said, *called]}
+    if not (said or called):
+        return None
+    thought = _thinking(message, first=0 if said else 1) if message.thinking else {}
+    if not (called or thought):
+        return {"role": "assistant", "content": text}
+    blocks = [*thought.get(0, ()), *said]
+    for n, call in enumerate(called, 1):
+        blocks += [*thought.get(n, ()), call]
+    return {"role": "assistant", "content": blocks}
+
+
+def _thinking(message: ChatMessage, *, first: int) -> dict[int, list[WireMessage]]:
+    """Thinking blocks by what they stand in front of; `first` is the first of that.
+
+    None may stand last, and where all would stand behind the first they move to the front ("the
+    first block must be thinking", anthropics/claude-code#20705).
+    """
+    places: dict[int, list[WireMessage]] = {}
+    for thought in message.thinking:
+        match thought:
+            case ThinkingBlock(text, signature, before):
+                block = {"type": "thinking", "thinking": text, "signature": signature}
+            case RedactedThinking(data, before):
+                block = {"type": "redacted_thinking", "data": data}
+            case _:
+                continue
+        if before <= len(message.tool_calls):
+            places.setdefault(before, []).append(block)
+    if places and min(places) > first:
+        return {0: [block for place in sorted(places) for block in places[place]]}
+    return places
 
 
 def _result(wire_id: str, reply: ChatMessage) -> WireMessage:

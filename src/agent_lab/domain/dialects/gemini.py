@@ -2,8 +2,8 @@
 
 Gemini counts the responses in the one content behind the calls, so they stand there alone and in
 call order; what the user says next is a content of its own, lest Gemini 3 goes on with that text
-instead of answering. Neighbours of one role are joined. Thought signatures are not in our messages
-yet: for Gemini 3 Google's own stand-in takes their place.
+instead of answering. Neighbours of one role are joined. Thought signatures go back on the part they
+came with; where Gemini 3 wants one and there is none, Google's own stand-in takes its place.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from typing import Any
 from agent_lab.domain.dialects.rules.profile import of_family
 from agent_lab.domain.dialects.wire_ids import CallIds, failed
 from agent_lab.domain.messages import ChatMessage
+from agent_lab.domain.thinking import Thought, ThoughtSignature
 
 WireMessage = dict[str, Any]
 
@@ -23,7 +24,7 @@ NO_SIGNATURE = "skip_thought_signature_validator"
 def render(messages: Sequence[ChatMessage], *, model: str = "") -> list[WireMessage]:
     """A whole history as `contents`. Instructions go into the request's `systemInstruction`."""
     ids = CallIds(lambda call: call or "call")
-    signature = {"thoughtSignature": NO_SIGNATURE} if of_family(model, "gemini-3") else {}
+    stand_in = NO_SIGNATURE if of_family(model, "gemini-3") else None
     contents: list[WireMessage] = []
     kept = (message for message in messages if _says_something(message))
     for side, group in groupby(kept, _side):
@@ -31,7 +32,7 @@ def render(messages: Sequence[ChatMessage], *, model: str = "") -> list[WireMess
             replies = ids.in_call_order(list(group))
             parts = [_response(wire_id, reply, ids.name_of(reply)) for wire_id, reply in replies]
         else:
-            parts = [part for message in group for part in _parts(message, ids, signature)]
+            parts = [part for message in group for part in _parts(message, ids, stand_in)]
         contents.append({"role": "user" if side == "tool" else side, "parts": parts})
     return contents
 
@@ -52,17 +53,29 @@ def _says_something(message: ChatMessage) -> bool:
     return message.role != "assistant" or said or bool(message.tool_calls)
 
 
-def _parts(message: ChatMessage, ids: CallIds, signature: WireMessage) -> list[WireMessage]:
+def _parts(message: ChatMessage, ids: CallIds, stand_in: str | None) -> list[WireMessage]:
     text = message.content or ""
     if message.role != "assistant":
         mark = "[system] " if message.role == "system" else ""
         return [{"text": f"{mark}{text}" if text.strip() else BLANK}]
-    calls: list[WireMessage] = [
-        {"functionCall": {"name": call.name, "args": call.arguments, "id": wire_id}}
-        for wire_id, call in (ids.open_round(message.tool_calls) if message.tool_calls else ())
-    ]
-    calls[:1] = [{**call, **signature} for call in calls[:1]]
-    return [*([{"text": text}] if text.strip() else []), *calls]
+    signatures = {t.before: t.signature for t in message.thinking if type(t) is ThoughtSignature}
+    parts = [_signed({"text": text}, signatures.get(0))] if text.strip() else []
+    thought = [(t.before, _thought(t)) for t in message.thinking if type(t) is Thought]
+    parts = [*(part for before, part in thought if not before), *parts]
+    calls = ids.open_round(message.tool_calls) if message.tool_calls else ()
+    for n, (wire_id, call) in enumerate(calls, 1):
+        parts += [part for before, part in thought if before == n]
+        part = {"functionCall": {"name": call.name, "args": call.arguments, "id": wire_id}}
+        parts.append(_signed(part, signatures.get(n) or (stand_in if n == 1 else None)))
+    return parts
+
+
+def _thought(thought: Thought) -> WireMessage:
+    return _signed({"text": thought.text, "thought": True}, thought.signature)
+
+
+def _signed(part: WireMessage, signature: str | None) -> WireMessage:
+    return {**part, "thoughtSignature": signature} if signature else part
 
 
 def _response(wire_id: str, reply: ChatMessage, name: str) -> WireMessage:

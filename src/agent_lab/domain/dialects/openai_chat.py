@@ -3,7 +3,8 @@
 One message of ours is one message on the wire, so the history is rendered as it grows and never
 again from the start. A call id that was used before in the session is renamed on the wire only
 (`call_0`, `call_0-2`): some servers number calls anew each turn, and Anthropic and OpenAI have
-both refused repeats ("Duplicate value for 'tool_call_id'", agno-agi/agno#5116).
+both refused repeats ("Duplicate value for 'tool_call_id'", agno-agi/agno#5116). Reasoning that a
+server gave beside the text goes back in the field it came in.
 """
 
 import json
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agent_lab.domain.messages import ChatMessage, ToolCall, ToolSchema
+from agent_lab.domain.thinking import ReasoningText
 
 WireMessage = dict[str, Any]
 
@@ -46,6 +48,9 @@ class Writer:
 
     def _assistant(self, message: ChatMessage) -> WireMessage:
         wire: WireMessage = {"role": "assistant", "content": message.content}
+        for thought in message.thinking:
+            if type(thought) is ReasoningText:
+                wire[thought.field] = wire.get(thought.field, "") + thought.text
         if message.tool_calls:
             self._renamed = {call.id: self._fresh(call.id) for call in message.tool_calls}
             wire["tool_calls"] = [

@@ -1,17 +1,18 @@
 """OpenAI Responses: how a conversation is written for it, as the `input`.
 
 An assistant's text and each of its calls are items of their own, outputs stand behind the calls
-and in their order. Reasoning items are not in our messages yet, so calls carry no item id: with
+and in their order. Reasoning items stand in front of what they led to. Calls carry no item id: with
 one the server would ask for the reasoning it stored beside it (mastra-ai/mastra#8738).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 from agent_lab.domain.dialects.openai_chat import arguments_text
 from agent_lab.domain.dialects.wire_ids import CallIds
 from agent_lab.domain.messages import ChatMessage
+from agent_lab.domain.thinking import ReasoningItem
 
 WireItem = dict[str, Any]
 
@@ -22,13 +23,14 @@ TAIL = 8  # room for what tells repeats apart
 def render(messages: Sequence[ChatMessage]) -> list[WireItem]:
     """A whole history as input items. Instructions go into the request's `instructions`."""
     ids = CallIds(_fit)
+    thought: set[str] = set()
     items: list[WireItem] = []
     for is_reply, group in groupby(messages, lambda message: message.role == "tool"):
         if is_reply:
             items += [_output(*replied) for replied in ids.in_call_order(list(group))]
         else:
             for message in group:
-                items += _items(message, ids, len(items))
+                items += _items(message, ids, thought, len(items))
     return items
 
 
@@ -36,22 +38,38 @@ def _fit(call_id: str) -> str:
     return call_id[: LONGEST_ID - TAIL] if len(call_id) > LONGEST_ID else call_id or "call"
 
 
-def _items(message: ChatMessage, ids: CallIds, place: int) -> list[WireItem]:
+def _items(message: ChatMessage, ids: CallIds, thought: set[str], place: int) -> Iterator[WireItem]:
+    """`thought` are the ids of reasoning items so far: none may come twice (vercel/ai#13307)."""
     text = message.content or ""
     if message.role != "assistant":
         content = [{"type": "input_text", "text": text}]
-        return [{"type": "message", "role": message.role, "content": content}]
-    said = [_said(text, message.message_id or str(place))] if text.strip() else []
-    called = [
-        {
+        yield {"type": "message", "role": message.role, "content": content}
+        return
+    if text.strip():
+        yield from _reasoning(message, 0, thought)
+        yield _said(text, message.message_id or str(place))
+    calls = ids.open_round(message.tool_calls) if message.tool_calls else ()
+    for n, (wire_id, call) in enumerate(calls, 1):
+        if n == 1 and not text.strip():
+            yield from _reasoning(message, 0, thought)
+        yield from _reasoning(message, n, thought)
+        yield {
             "type": "function_call",
             "call_id": wire_id,
             "name": call.name,
             "arguments": arguments_text(call),
         }
-        for wire_id, call in (ids.open_round(message.tool_calls) if message.tool_calls else ())
-    ]
-    return [*said, *called]
+
+
+def _reasoning(message: ChatMessage, before: int, thought: set[str]) -> Iterator[WireItem]:
+    for said in message.thinking:
+        if type(said) is ReasoningItem and said.before == before and said.id not in thought:
+            thought.add(said.id)
+            summary = [{"type": "summary_text", "text": text} for text in said.summary]
+            item: WireItem = {"type": "reasoning", "id": said.id, "summary": summary}
+            if said.encrypted_content is not None:
+                item["encrypted_content"] = said.encrypted_content
+            yield item
 
 
 def _said(text: str, name: str) -> WireItem:

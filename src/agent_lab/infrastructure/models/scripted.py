@@ -19,6 +19,7 @@ from agent_lab.domain.messages import (
     ToolCall,
     Usage,
 )
+from agent_lab.domain.thinking import Thinking
 
 
 class ScriptedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,7 +45,8 @@ class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     `deltas` streams: strings are text, pairs `[index, text]` are pieces of calls (the first piece
     of an index is its id, the rest its arguments). `cut_after` ends the stream without a last
-    event after that many events; `error` fails it there, or at once.
+    event after that many events; `error` fails it there, or at once. `thinking` comes first; in a
+    file each is an object whose `type` says which (domain/thinking.py).
     """
 
     text: str | None = None
@@ -56,6 +58,7 @@ class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     cut_after: int | None = None
     error: ScriptedError | None = None
     usage: Usage | None = None
+    thinking: tuple[Thinking, ...] = ()
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,9 +119,10 @@ async def play(said: ScriptedReply) -> AsyncGenerator[ModelEvent, None]:
     if said.delay:
         await asyncio.sleep(said.delay)
     if said.deltas is None and said.cut_after is None and said.error is None:
-        yield Reply(said.text, tuple(map(_call, said.calls)), said.finish, said.usage)
+        calls = tuple(map(_call, said.calls))
+        yield Reply(said.text, calls, said.finish, said.usage, said.thinking)
         return
-    events = _pieces(said)
+    events = [*said.thinking, *_pieces(said)]
     if said.cut_after is not None:
         events = events[: said.cut_after]
     elif said.error is None:

@@ -5,13 +5,13 @@ the agent never waits for somebody to look. Message ids are unique an agent, ove
 """
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
 from agent_lab.application.agent import Agent
+from agent_lab.application.logs import log
 from agent_lab.application.ports import Outside
 from agent_lab.application.runtime import Runtime
 from agent_lab.application.served import Known, Sent, ServedSession
@@ -24,8 +24,6 @@ from agent_lab.domain.errors import (
 from agent_lab.domain.inbox import REFUSALS, digest_of
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.domain.payloads import Accepted, Rejected
-
-log = logging.getLogger("agent_lab")
 
 
 class UnknownAgent(SessionError):

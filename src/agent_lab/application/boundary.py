@@ -7,7 +7,6 @@ comes from outside; a tool's own CancelledError is the tool's fault (R06).
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
@@ -18,11 +17,10 @@ from typing import Any
 import msgspec
 
 from agent_lab.application.foreign import InContext, place, said
+from agent_lab.application.logs import log
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.tools import Tool
 from agent_lab.domain.messages import ReplyKind, clean
-
-log = logging.getLogger("agent_lab")
 
 
 class Abandoned(msgspec.Struct):

@@ -1,16 +1,14 @@
 """The workers of a session, the one root task that owns them, and how they are stopped."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
 from agent_lab.application.chat_agent import ChatAgent
 from agent_lab.application.event_agent import EventAgent
+from agent_lab.application.logs import log
 from agent_lab.application.session import Session
 from agent_lab.domain.errors import QueueClosed
-
-log = logging.getLogger("agent_lab")
 
 _roots: set["asyncio.Task[None]"] = set()
 """The loop holds tasks weakly: a root that only its session knew would be collected with it."""

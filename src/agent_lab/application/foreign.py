@@ -7,6 +7,7 @@ from typing import Any
 
 from agent_lab.application.nudge import Nudge
 from agent_lab.domain.messages import clean
+from agent_lab.domain.redaction import SECRETS
 
 LONGEST = 10_000
 """Characters kept of what an exception says."""
@@ -50,7 +51,7 @@ class InContext:
 
 
 def said(error: BaseException) -> str:
-    """What an exception says: never blank (S70), never more than LONGEST, clean.
+    """What an exception says: never blank (S70), never more than LONGEST, clean, no secrets.
 
     Its name stands before it where it is none that a program expects, such as SystemExit.
     """
@@ -61,7 +62,7 @@ def said(error: BaseException) -> str:
         text = ""
     plain = isinstance(error, Exception)
     whole = text if plain and text else f"{named}: {text}" if text else named
-    return clean(whole[:LONGEST])
+    return SECRETS.redact(clean(whole[:LONGEST]))
 
 
 def place(error: BaseException) -> str:

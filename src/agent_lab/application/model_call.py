@@ -4,20 +4,19 @@ What belongs to a call lives with it, so that a model that outlives its turn tou
 the next call.
 """
 
-import logging
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Awaitable, Callable
 from inspect import iscoroutine
 from typing import cast
 
 from agent_lab.application.foreign import InContext, place, said
+from agent_lab.application.logs import log
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.session import Session
 from agent_lab.domain.errors import ModelError, QueueClosed
 from agent_lab.domain.messages import ModelEvent, ModelRequest, TextDelta, clean, malformed
 from agent_lab.domain.payloads import Text
-
-log = logging.getLogger("agent_lab")
+from agent_lab.domain.redaction import SECRETS
 
 _CUT = ModelError(
     "the answer was cut off: the stream ended without a last event",
@@ -47,6 +46,7 @@ class ModelCall:
         self._alarm = ("text", request.call)
         self._text: list[str] = []
         self._text_at = float("-inf")
+        self._veil = SECRETS.stream()
 
     async def run(self) -> None:
         """Ask, hear, and tell the conversation; a fault is told too, and never raised."""
@@ -56,7 +56,11 @@ class ModelCall:
             await InContext(self._listen(), self._nudge, session.context.copy())
         except ModelError as error:
             decided = self._conversation.call_failed(
-                self._request.call, error.code, str(error), error.hint, may_pass=error.may_pass
+                self._request.call,
+                error.code,
+                SECRETS.redact(str(error)),
+                SECRETS.redact(error.hint),
+                may_pass=error.may_pass,
             )
             session.decide(decided)
         finally:
@@ -75,8 +79,8 @@ class ModelCall:
             if fault is error:
                 raise
             raise fault from error
-        if self._text:
-            self._tell_text()
+        if self._text or self._veil:
+            self._tell_text(is_last=True)
         decided = self._conversation.answered(self._request.call)
         if decided is None:
             raise _CUT
@@ -145,9 +149,11 @@ class ModelCall:
         elif len(self._text) == 1:
             clock.set(self._alarm, wait, self._tell_text)
 
-    def _tell_text(self) -> None:
+    def _tell_text(self, *, is_last: bool = False) -> None:
         conversation = self._conversation
         text = clean("".join(self._text))
+        if self._veil is not None:
+            text = self._veil.push(text) + (self._veil.end() if is_last else "")
         self._text.clear()
         self._session.clock.clear(self._alarm)
         if text and conversation.calling and conversation.call == self._request.call:

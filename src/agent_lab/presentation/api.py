@@ -2,7 +2,6 @@
 
 from typing import Any, Literal, TypeAlias
 
-import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,6 +10,8 @@ from starlette.routing import Route
 from agent_lab.application.agents import Agents, UnknownSession
 from agent_lab.application.served import ServedSession
 from agent_lab.domain.payloads import ModelRequested
+from agent_lab.domain.redaction import SECRETS
+from agent_lab.presentation.encoder import hidden_text
 from agent_lab.presentation.views import Encoders, agent_view, session_view
 
 PAGE_SIZE = 1 << 20
@@ -26,7 +27,6 @@ _BY_STATUS: dict[int, tuple[ApiCode, str]] = {
     405: ("method_not_allowed", "use one of the methods that the Allow header names"),
     422: ("bad_query", "see docs/protocol.md for the parameters of each route"),
 }
-_encode = msgspec.json.Encoder().encode
 
 
 class Api:
@@ -79,7 +79,7 @@ class Api:
             if room <= 0:
                 break
         entries = ",".join(page)
-        return _raw(f'{_encode(head).decode()[:-1]},"entries":[{entries}]}}')
+        return _raw(f'{hidden_text(head)[:-1]},"entries":[{entries}]}}')
 
     async def body(self, request: Request) -> Response:
         """The whole request of a `model_request` entry, as it was sent."""
@@ -102,7 +102,7 @@ class Api:
 
 def as_json(said: dict[str, Any], status: int = 200) -> Response:
     """A JSON answer."""
-    return Response(_encode(said), status, media_type="application/json")
+    return Response(hidden_text(said), status, media_type="application/json")
 
 
 async def failed(_: Request, error: Exception) -> Response:
@@ -110,7 +110,7 @@ async def failed(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code, hint = _BY_STATUS.get(error.status_code, ("internal", ""))
     said = error.detail if error.detail not in ("Not Found", "Method Not Allowed") else ""
-    message = said or "there is nothing here that answers to this"
+    message = SECRETS.redact(said) or "there is nothing here that answers to this"
     answer = as_json({"error": code, "message": message, "hint": hint}, error.status_code)
     answer.headers.update({**(error.headers or {}), "X-Agent-Lab-Error-Code": code})
     return answer

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from agent_lab.domain.errors import AgentLabError
+from agent_lab.domain.redaction import SECRETS, secrets_in
 from agent_lab.presentation.foreground import CANCELLED, DONE, FAILED, UNUSABLE
 from agent_lab.presentation.terminal import visible
 
@@ -31,6 +32,7 @@ app = typer.Typer(
 
 def main() -> None:
     """The console script. Errors are one line on standard error, unless --debug."""
+    SECRETS.add(*secrets_in(os.environ))
     try:
         code = app(standalone_mode=False)
     except KeyboardInterrupt:
@@ -46,7 +48,8 @@ def main() -> None:
 def _explain(error: Exception) -> int:
     """Say what was wrong in one line; 2 for what the user gave, 1 for a fault of ours."""
     if "--debug" in sys.argv:
-        traceback.print_exception(error)
+        raised = "".join(traceback.format_exception(error))
+        print(SECRETS.redact(raised), file=sys.stderr, end="")
     if format_message := getattr(error, "format_message", None):  # typer's, of bad options
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "agent-lab"
@@ -61,7 +64,8 @@ def _explain(error: Exception) -> int:
 
 
 def _complain(text: str) -> None:
-    print("agent-lab:", " ".join(visible(text).split()), file=sys.stderr, flush=True)
+    said = " ".join(visible(SECRETS.redact(text)).split())
+    print("agent-lab:", said, file=sys.stderr, flush=True)
 
 
 class _Screen:

@@ -14,6 +14,7 @@ from agent_lab.domain.dialects import body_with
 from agent_lab.domain.dialects.openai_chat import Writer
 from agent_lab.domain.messages import ModelRequest
 from agent_lab.domain.payloads import ModelRequested
+from agent_lab.domain.redaction import SECRETS
 
 BODY_LIMIT = 256 << 10
 """Bytes of messages that a frame carries whole (contract, "Entries and the WebSocket")."""
@@ -49,6 +50,8 @@ class Encoder:
         stamp = int((entry.at + self._offset) * 1000)
         head = self._head if stamp == self._stamp else self._new_head(stamp)
         said = _encode(payload).decode()
+        if SECRETS.are_in(said):
+            said = _hidden(said)
         entry.encoded = text = f'{{"seq":{entry.seq}{head},{said[1:]}'
         return text
 
@@ -88,8 +91,8 @@ class Encoder:
         self._write(request)
         around = body_with(request, [])
         first = around.pop("messages")
-        before = _text(around)[:-1]
-        system = _text(first[0]) if first else ""
+        before = hidden_text(around)[:-1]
+        system = hidden_text(first[0]) if first else ""
         begin, end = self._ends[start], self._ends[request.stop]
         messages = str(memoryview(self._written)[begin : max(begin, end - 1)], "utf-8")
         comma = "," if system and messages else ""
@@ -99,9 +102,23 @@ class Encoder:
         """Write the messages that are new."""
         written, ends = self._written, self._ends
         for message in request.messages[len(ends) - 1 : request.stop]:
-            written += _encode(self._writer.write(message))
+            said = self._writer.write(message)
+            written += hidden_text(said).encode() if SECRETS else _encode(said)
             written += b","
             ends.append(len(written))
+
+
+def hidden_text(said: object) -> str:
+    """As JSON, without the secrets of this process."""
+    text = _text(said)
+    return _text(SECRETS.hide_in(msgspec.json.decode(text))) if SECRETS.are_in(text) else text
+
+
+def _hidden(payload: str) -> str:
+    """A payload without secrets; what it is and where it belongs stays readable."""
+    said = msgspec.json.decode(payload)
+    kept = {name: said[name] for name in ("type", "turn", "step")}
+    return _text({**SECRETS.hide_in(said), **kept})
 
 
 def _text(said: object) -> str:

@@ -19,6 +19,7 @@ from agent_lab.application.agents import Agents
 from agent_lab.application.journal import Entry, Gap
 from agent_lab.application.runtime import Runtime
 from agent_lab.domain.payloads import Cancelled, Done, TurnFailed
+from agent_lab.domain.redaction import SECRETS
 
 DONE, FAILED, UNUSABLE, CANCELLED = 0, 1, 2, 130
 """Exit statuses; CANCELLED is what a shell sees of a program that SIGINT ended."""
@@ -103,6 +104,7 @@ async def serve_until_stopped(
         announce(url)
 
     token = secrets.token_urlsafe(32)
+    SECRETS.add(token)
     await server.serve(agents, listener, token=token, announce=announced)
     if await _end_tasks():
         leave_now(DONE)

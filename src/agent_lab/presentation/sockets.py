@@ -5,12 +5,12 @@ whatever was told before a socket died is told again from any `seq`.
 """
 
 import asyncio
-import logging
 from contextlib import suppress
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agent_lab.application.agents import Agents
+from agent_lab.application.logs import log
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.served import ServedSession
 from agent_lab.domain.errors import AgentLabError
@@ -20,8 +20,6 @@ from agent_lab.presentation.strict import Refused
 from agent_lab.presentation.upstream import attach, obey
 from agent_lab.presentation.views import Encoders, refused_by, session_frame
 from agent_lab.presentation.wire import decode, error_frame
-
-log = logging.getLogger("agent_lab")
 
 # Starlette says that a client went away in three ways, depending on who noticed first (T9).
 _GONE = (OSError, RuntimeError, WebSocketDisconnect)

@@ -33,6 +33,7 @@ from agent_lab.domain.payloads import (
     TurnFailed,
     Withdrawn,
 )
+from agent_lab.domain.redaction import SECRETS
 
 _C0 = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"}
 _C1_AND_DIRECTION = (
@@ -64,7 +65,7 @@ def one_line(entry: Entry, start: float) -> str:
     """Number, seconds since `start`, turn and step, type, and what there is to say."""
     payload = entry.payload
     at = f"{payload.turn}.{payload.step or 0}" if payload.turn else ""
-    facts = " ".join(f"{name}={_fact(value)}" for name, value in _facts(payload))
+    facts = SECRETS.hide(" ".join(f"{name}={_fact(value)}" for name, value in _facts(payload)))
     head = f"{entry.seq:>5} {entry.at - start:>8.3f} {at:<6} {payload.type:<14}"
     return f"{head} {facts}".rstrip()
 
@@ -148,7 +149,7 @@ class Story:
             if self._start is None:
                 self._start = entry.at
             told = self._rows(entry.payload, entry.at - self._start)
-            rows.extend(row._replace(text=visible(row.text)) for row in told)
+            rows.extend(row._replace(text=visible(SECRETS.hide(row.text))) for row in told)
         return rows
 
     def going_on(self, now: float | None = None) -> list[Row]:

@@ -22,7 +22,7 @@ from agent_lab.domain.errors import (
     RuntimeClosed,
     SessionMismatch,
 )
-from agent_lab.presentation.encoder import Encoder
+from agent_lab.presentation.encoder import Encoder, hidden_text
 from agent_lab.presentation.strict import Refused
 from agent_lab.presentation.wire import FrameCode
 
@@ -34,7 +34,6 @@ _CODES: dict[type[AgentLabError], tuple[FrameCode, str]] = {
     QueueClosed: ("session_closed", "what it did can still be read; open a new one to go on"),
     AgentsClosed: ("closing", "the server stops; come back when it is up again"),
 }
-_encode = msgspec.json.Encoder().encode
 
 
 class Encoders:
@@ -74,7 +73,7 @@ def timestamp(wall: float) -> str:
 def session_frame(session: ServedSession) -> str:
     """The first frame of a socket: where it is, and who answers."""
     runtime = session.runtime.session
-    return _text(
+    return hidden_text(
         {
             "type": "session",
             "session_id": session.session_id,
@@ -90,7 +89,7 @@ def session_frame(session: ServedSession) -> str:
 
 def gap_frame(gap: Gap) -> str:
     """Entries that memory let go of; without a store, nobody has them."""
-    return _text({"type": "gap", "from": gap.first, "to": gap.last, "read_at": None})
+    return hidden_text({"type": "gap", "from": gap.first, "to": gap.last, "read_at": None})
 
 
 def repeated(sent: Sent, encoder: Encoder) -> str:
@@ -99,7 +98,7 @@ def repeated(sent: Sent, encoder: Encoder) -> str:
     if found and found[0].seq == sent.receipt:
         return '{"repeat_of":' + encoder.encode(found[0]).removeprefix('{"seq":')
     said = {"repeat_of": sent.receipt, "session_id": sent.session.session_id, "type": "accepted"}
-    return _text({**said, "message_id": sent.message_id})
+    return hidden_text({**said, "message_id": sent.message_id})
 
 
 # -- lists ---------------------------------------------------------------------------------------
@@ -138,7 +137,3 @@ def _agent(agent: Agent, model: str, dialect: str | None) -> dict[str, Any]:
         "tools": [msgspec.to_builtins(schema) for schema in agent.schemas],
         "limits": msgspec.to_builtins(agent.limits),
     }
-
-
-def _text(said: dict[str, Any]) -> str:
-    return _encode(said).decode()

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 import msgspec
 
 from agent_lab.domain.messages import Mode
+from agent_lab.domain.redaction import SECRETS
 from agent_lab.presentation.strict import JsonCode, Refused, read
 
 FrameCode: TypeAlias = Literal[
@@ -121,6 +122,7 @@ def decode(text: str) -> ClientFrame:
 def error_frame(refused: Refused) -> str:
     """The unnumbered frame that tells its sender, and nobody else."""
     said = {"code": refused.code, "message": str(refused), "hint": refused.hint, **refused.facts}
+    said = {name: SECRETS.redact(it) if isinstance(it, str) else it for name, it in said.items()}
     return msgspec.json.encode({"type": "error", "scope": "frame", **said}).decode()
 
 

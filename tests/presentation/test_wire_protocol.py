@@ -63,6 +63,7 @@ def test_every_server_frame_and_each_of_its_fields_is_told() -> None:
     assert row(FRAMES, "gap") == {"from", "to", "read_at"}
     assert row(FRAMES, "error") == {
         *("scope", "code", "message", "hint", "position", "path", "last_seq"),
+        *("message_id", "retry_after"),
     }
 
 
@@ -71,6 +72,17 @@ async def test_the_session_frame_is_as_told() -> None:
         frame: Frame = await (await serving.run()).until("session")
 
         assert set(frame) - {"type"} == row(FRAMES, "session")
+
+
+async def test_the_frames_of_a_watching_socket_are_as_told() -> None:
+    async with Serving(talker()) as serving:
+        watcher = await serving.connect({"type": "watch"})
+        everything = await watcher.until("watching")
+        await serving.run()
+        changed = await watcher.until("changed")
+
+    assert set(everything) - {"type"} == row(FRAMES, "watching")
+    assert set(changed) - {"type"} == row(FRAMES, "changed")
 
 
 @pytest.mark.parametrize("name", sorted(NOT_YET))

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from agent_lab.application.agent import Agent
+from agent_lab.application.changes import Changes
 from agent_lab.application.logs import log
 from agent_lab.application.ports import Outside
 from agent_lab.application.runtime import Runtime
@@ -67,6 +68,7 @@ class Agents:
         self._agents = {agent.name: agent for agent in agents}
         if len(self._agents) < len(agents) or not agents:
             raise ValueError("agents need one name each, and there must be one at least")
+        self.changes = Changes()
         self._open_runtime = open_runtime
         self._outside = outside
         self._idle = idle
@@ -127,7 +129,8 @@ class Agents:
         served = ServedSession(runtime, self._outside)
         self._make_room(self._group)
         self._sessions[served.session_id] = served
-        self._group.create_task(_pump(served), name=f"pump {served.session_id}")
+        self._group.create_task(self._pump(served), name=f"pump {served.session_id}")
+        self._changed(served)
         return served
 
     def run(self, name: str | None, message: ChatMessage, session_id: str | None = None) -> Sent:
@@ -177,6 +180,7 @@ class Agents:
                 digest_of(receipt.content), sent
             )
             served.title = served.title or receipt.content
+            self._changed(served)
         return sent
 
     def _refuse(self, served: ServedSession, message: ChatMessage) -> Sent:
@@ -238,6 +242,7 @@ class Agents:
         resting.sort(key=lambda served: served.active_at)
         for served in resting[: max(len(resting) - self._idle + 1, 0)]:
             del self._sessions[served.session_id]
+            self._changed(served)
             known = self._known[served.agent.name]
             for key in [key for key, taken in known.items() if taken.sent.session is served]:
                 del known[key]
@@ -248,13 +253,17 @@ class Agents:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
+    async def _pump(self, served: ServedSession) -> None:
+        """Take `output` until the session ends: what is on it is in the journal too."""
+        output = served.runtime.session.queues.output
+        try:
+            with suppress(QueueClosed):
+                while True:
+                    await output.get()
+                    self._changed(served)
+        except Exception:
+            log.exception("session %s: its pump fell over", served.session_id)
+        self._changed(served)
 
-async def _pump(served: ServedSession) -> None:
-    """Take `output` until the session ends: what is on it is in the journal too."""
-    output = served.runtime.session.queues.output
-    try:
-        with suppress(QueueClosed):
-            while True:
-                await output.get()
-    except Exception:
-        log.exception("session %s: its pump fell over", served.session_id)
+    def _changed(self, served: ServedSession) -> None:
+        self.changes.session(served.session_id, served.agent.name)

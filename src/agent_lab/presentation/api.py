@@ -19,7 +19,9 @@ PAGE_SIZE = 1 << 20
 MAX_ENTRIES = 1000
 """Entries in one answer."""
 
-ApiCode: TypeAlias = Literal["bad_query", "internal", "method_not_allowed", "not_found"]
+ApiCode: TypeAlias = Literal[
+    "bad_query", "internal", "method_not_allowed", "not_found", "too_many_sockets"
+]
 """Every code of an HTTP answer that is not the guard's."""
 
 _BY_STATUS: dict[int, tuple[ApiCode, str]] = {

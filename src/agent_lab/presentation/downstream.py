@@ -33,6 +33,20 @@ class SocketLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Characters at which such an array is full."""
     answers: int = 256
     """Answers that may wait for a client who does not read."""
+    sockets: int = 64
+    """Open at once, of one server; the next is refused with 503."""
+    viewers: int = 8
+    """Sockets of one session; the next is closed with 1013."""
+    messages: float = 50.0
+    """User messages and edits a second of one socket, on the long run; more are `rate_limited`."""
+    message_burst: int = 100
+    """As many at once."""
+    frames: float = 500.0
+    """Frames of any kind a second; who sends more is closed with 1008."""
+    frame_burst: int = 1000
+    """As many at once."""
+    watch_interval: float = 0.1
+    """Shortest time between two `changed` frames."""
     closing: float = 0.5
     """What a socket gets to close, and all of them together when the server stops."""
 

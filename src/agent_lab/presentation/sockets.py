@@ -7,6 +7,7 @@ whatever was told before a socket died is told again from any `seq`.
 import asyncio
 from contextlib import suppress
 
+from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agent_lab.application.agents import Agents
@@ -16,9 +17,11 @@ from agent_lab.application.served import ServedSession
 from agent_lab.domain.errors import AgentLabError
 from agent_lab.presentation.downstream import Downstream, Ended, SocketLimits
 from agent_lab.presentation.guard import choose_subprotocol
+from agent_lab.presentation.rates import Rate
 from agent_lab.presentation.strict import Refused
-from agent_lab.presentation.upstream import attach, obey
+from agent_lab.presentation.upstream import Crowded, attach, is_message, obey, too_fast
 from agent_lab.presentation.views import Encoders, refused_by, session_frame
+from agent_lab.presentation.watching import Watching
 from agent_lab.presentation.wire import decode, error_frame
 
 # Starlette says that a client went away in three ways, depending on who noticed first (T9).
@@ -44,6 +47,8 @@ class Sockets:
 
     async def serve(self, websocket: WebSocket) -> None:
         """Serve one socket until it ends."""
+        if len(self._live) >= self._limits.sockets:
+            return await self._refuse(websocket)
         socket = Socket(websocket, self._agents, self._encoders, self._limits)
         self._live.add(socket)
         try:
@@ -51,6 +56,15 @@ class Sockets:
         finally:
             self._live.discard(socket)
             self._left.set()
+        return None
+
+    async def _refuse(self, websocket: WebSocket) -> None:
+        """Before the 101, so that nothing is spent on it."""
+        message = f"{len(self._live)} sockets are open, which is as many as may be"
+        said = {"error": "too_many_sockets", "message": message, "hint": "close one of them"}
+        headers = {"X-Agent-Lab-Error-Code": said["error"], "Retry-After": "5"}
+        with suppress(*_GONE):
+            await websocket.send_denial_response(JSONResponse(said, 503, headers))
 
     async def close(self) -> None:
         """Close all with 1001, within the limit; the sessions go on."""
@@ -78,6 +92,9 @@ class Socket:
         self._encoders = encoders
         self._limits = limits
         self._handler: Nudge | None = None
+        now = asyncio.get_running_loop().time
+        self._frames = Rate(limits.frames, limits.frame_burst, now)
+        self._messages = Rate(limits.messages, limits.message_burst, now)
 
     async def serve(self) -> None:
         """Accept, talk, close. Both directions end together, and no exception comes out."""
@@ -113,7 +130,27 @@ class Socket:
 
     async def _upstream(self, group: asyncio.TaskGroup) -> None:
         await self._accept()
-        session, after = await self._attach()
+        place = await self._attach()
+        if place is None:
+            await self._watch(group)
+        else:
+            await self._follow(group, *place)
+
+    async def _watch(self, group: asyncio.TaskGroup) -> None:
+        watching = Watching(self._agents, self._send, self._limits)
+        group.create_task(watching.run())
+        while True:
+            text = await self._receive()
+            try:
+                decode(text)
+                watching.refuse(
+                    Refused("already_attached", "this socket watches", "open another socket")
+                )
+            except AgentLabError as error:
+                watching.refuse(error)
+            await asyncio.sleep(0)
+
+    async def _follow(self, group: asyncio.TaskGroup, session: ServedSession, after: int) -> None:
         encoder = self._encoders.of(session)
         downstream = Downstream(session, encoder, after, self._send, self._limits)
         session.viewers += 1
@@ -126,7 +163,7 @@ class Socket:
         finally:
             session.viewers -= 1
 
-    async def _attach(self) -> tuple[ServedSession, int]:
+    async def _attach(self) -> tuple[ServedSession, int] | None:
         """Read frames until one attaches the socket; until then this is the only writer."""
         while True:
             try:
@@ -137,14 +174,19 @@ class Socket:
                 await self._send(error_frame(late))
                 raise Ended(1008, "no run or attach") from None
             try:
-                return attach(self._agents, decode(text))
+                return attach(self._agents, decode(text), viewers=self._limits.viewers)
             except AgentLabError as error:
                 await self._send(error_frame(refused_by(error)))
+                if isinstance(error, Crowded):
+                    raise Ended(1013, error.code) from None
 
     async def _obey(self, session: ServedSession, downstream: Downstream) -> None:
         text = await self._receive()
         try:
-            sent = obey(self._agents, session, decode(text))
+            frame = decode(text)
+            if is_message(frame) and (wait := self._messages.take()):
+                raise too_fast(frame, wait)
+            sent = obey(self._agents, session, frame)
         except AgentLabError as error:
             downstream.refuse(error)
         else:
@@ -170,6 +212,8 @@ class Socket:
         text = message.get("text")
         if text is None:
             raise Ended(1003, "text frames only")
+        if self._frames.take():
+            raise Ended(1008, "too many frames")
         return text
 
     async def _send(self, text: str) -> None:

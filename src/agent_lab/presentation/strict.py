@@ -33,10 +33,10 @@ class Refused(AgentLabError):
     """What came in is not obeyed; `code` is the machine's name for why, `hint` what to do.
 
     `facts` are further fields for the sender: `position` (a character of the text, from 0), `path`
-    (the field at fault), `last_seq`.
+    (the field at fault), `last_seq`, `message_id`, `retry_after` in seconds.
     """
 
-    def __init__(self, code: str, message: str, hint: str, **facts: int | str) -> None:
+    def __init__(self, code: str, message: str, hint: str, **facts: float | str) -> None:
         super().__init__(message)
         self.code = code
         self.hint = hint

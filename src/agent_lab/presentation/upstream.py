@@ -14,25 +14,38 @@ from agent_lab.presentation.wire import (
     EditFrame,
     MessageFrame,
     RunFrame,
+    WatchFrame,
     WithdrawFrame,
 )
 
 
-def attach(agents: Agents, frame: ClientFrame) -> tuple[ServedSession, int]:
+class Crowded(Refused):
+    """The session has as many viewers as it may have; the socket ends."""
+
+
+def attach(agents: Agents, frame: ClientFrame, *, viewers: int) -> tuple[ServedSession, int] | None:
     """The session of a socket's first frame, and behind which entry its story begins.
 
-    A run shows its session from the beginning: a repeat finds its receipt there. Raises Refused,
-    and what `Agents.run` raises.
+    None for a socket that watches all of them. A run shows its session from the beginning: a repeat
+    finds its receipt there. Raises Refused, Crowded for more than `viewers` of one session, and
+    what `Agents.run` raises.
     """
     match frame:
         case RunFrame():
-            return agents.run(frame.agent, _message(frame), frame.session_id).session, 0
+            if frame.session_id is not None:
+                _with_room(agents.session(frame.session_id), viewers)
+            sent = agents.run(frame.agent, _message(frame), frame.session_id)
+            return _with_room(sent.session, viewers), 0
         case AttachFrame():
-            session = agents.session(frame.session_id)
+            session = _with_room(agents.session(frame.session_id), viewers)
             return session, _resumed(session, frame)
+        case WatchFrame():
+            return None
         case _:
             raise Refused(
-                "not_attached", "this socket has no session yet", "send run or attach first"
+                "not_attached",
+                "this socket has no session",
+                "send run or attach as the first frame of a socket",
             )
 
 
@@ -58,7 +71,7 @@ def obey(agents: Agents, session: ServedSession, frame: ClientFrame) -> Sent | N
                     f"tool call {frame.call_id!r} is not open",
                     "it has its reply, or was never made; see the tool_reply entries",
                 )
-        case RunFrame() | AttachFrame():
+        case RunFrame() | AttachFrame() | WatchFrame():
             raise Refused(
                 "already_attached",
                 f"this socket is with session {session.session_id!r}",
@@ -71,6 +84,34 @@ def obey(agents: Agents, session: ServedSession, frame: ClientFrame) -> Sent | N
 
 def _message(frame: RunFrame | MessageFrame) -> ChatMessage:
     return ChatMessage("user", frame.content, mode=frame.mode, message_id=frame.message_id)
+
+
+def _with_room(session: ServedSession, viewers: int) -> ServedSession:
+    if session.viewers >= viewers:
+        raise Crowded(
+            "too_many_viewers",
+            f"{session.viewers} sockets look on at session {session.session_id!r} already",
+            "close one of them; the entries are also at GET /api/sessions/{id}/entries",
+        )
+    return session
+
+
+def is_message(frame: ClientFrame) -> bool:
+    """Whether the frame brings a text, and so counts as one."""
+    return isinstance(frame, MessageFrame | EditFrame)
+
+
+def too_fast(frame: ClientFrame, seconds: float) -> Refused:
+    """The frame came too soon behind others; it was not accepted."""
+    facts: dict[str, float | str] = {"retry_after": round(seconds, 3)}
+    if message_id := getattr(frame, "message_id", None):
+        facts["message_id"] = message_id
+    return Refused(
+        "rate_limited",
+        "this socket sends messages too fast, so this one was not accepted",
+        f"send it again in {seconds:.2f} s, under the same message_id",
+        **facts,
+    )
 
 
 def _resumed(session: ServedSession, frame: AttachFrame) -> int:

@@ -21,10 +21,12 @@ FrameCode: TypeAlias = Literal[
     "not_running",
     "not_waiting",
     "not_yet",
+    "rate_limited",
     "resume_gone",
     "session_closed",
     "session_failed",
     "session_mismatch",
+    "too_many_viewers",
     "unknown_agent",
     "unknown_session",
 ]
@@ -60,6 +62,10 @@ class AttachFrame(Frame, frozen=True, tag="attach"):
     session_id: Id
     after: Seq = 0
     epoch: Id | None = None
+
+
+class WatchFrame(Frame, frozen=True, tag="watch"):
+    """First frame: look on at all agents and sessions."""
 
 
 class MessageFrame(Frame, frozen=True, tag="user_message"):
@@ -99,15 +105,14 @@ class CancelToolFrame(Frame, frozen=True, tag="cancel_tool"):
 ClientFrame = (
     RunFrame
     | AttachFrame
+    | WatchFrame
     | MessageFrame
     | WithdrawFrame
     | EditFrame
     | CancelFrame
     | CancelToolFrame
 )
-NOT_YET = frozenset(
-    ("permission", "pause", "step", "resume", "breakpoints", "release", "drop", "watch")
-)
+NOT_YET = frozenset(("permission", "pause", "step", "resume", "breakpoints", "release", "drop"))
 """Frames of the contract that this version does not obey."""
 
 _FIELD = re.compile(r"(?:required field|unknown field) `(?P<field>[^`]*)`")

@@ -1,73 +1,95 @@
-"""Pictures for README: the page with the demo, at the moment when a message is held.
+"""Pictures of the page in each of its states, for README and docs/page.md.
 
-    .venv/bin/python scripts/screenshots.py [FOLDER]
+    .venv/bin/python -m scripts.screenshots [FOLDER] [--all] [STATE …]
 
-Starts a server of its own and drives the page in a Chromium (`CHROMIUM` names another one).
+Without --all: what the docs show, into docs/images. With it: each state at 1440, 1280 and 390
+pixels, light and dark. Serves the page itself and drives a Chromium (`CHROMIUM` names another one).
 """
 
+import argparse
 import asyncio
 import os
 import shutil
 import sys
-from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, async_playwright
+
+from agent_lab.presentation.demo import demo_agent
+from scripts.scenes import STATES, State, theatre
+from tests.browser.helpers_page import Guide
 
 ROOT = Path(__file__).parents[1]
-PROGRAM = Path(sys.executable).with_name("agent-lab")
-SIZE = {"width": 1440, "height": 900}
-STEER = "And in Rome?"
+HEIGHTS = {1440: 900, 1280: 800, 390: 844}
+Scheme = Literal["light", "dark"]
+Shot = tuple[str, int, Scheme]
 
 
-async def main() -> None:
-    folder = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "docs" / "images"
-    folder.mkdir(parents=True, exist_ok=True)
+def main() -> None:
+    options = argparse.ArgumentParser(description="Pictures of the page in each of its states.")
+    options.add_argument("folder", type=Path, nargs="?", default=ROOT / "docs" / "images")
+    options.add_argument("states", nargs="*", help="only these")
+    options.add_argument("--all", action="store_true", help="every size and scheme")
+    chosen = options.parse_args()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    shots = [
+        shot
+        for shot in (everything() if chosen.all else shown())
+        if not chosen.states or shot[0] in chosen.states
+    ]
+    asyncio.run(take(shots, chosen.folder))
+
+
+def shown() -> list[Shot]:
+    """What the docs show: each state once, some narrow ones, the held one in the dark too."""
+    wide = [name for name in STATES if not name.startswith("tab-")]
+    narrow = ("held", "tab-timeline", "tab-entries", "tab-inspector")
+    return [
+        *((name, 1440, "light") for name in wide),
+        ("held", 1440, "dark"),
+        *((name, 390, "light") for name in narrow),
+    ]
+
+
+def everything() -> list[Shot]:
+    """Each state at each size in which it can be had, light and dark."""
+    return [
+        (name, width, scheme)
+        for name, state in STATES.items()
+        for width in HEIGHTS
+        for scheme in ("light", "dark")
+        if (state.narrow if width == 390 else not name.startswith("tab-"))
+    ]
+
+
+async def take(shots: list[Shot], folder: Path) -> None:
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chrome")
-    async with served_demo() as url, async_playwright() as play:
+    async with async_playwright() as play:
         browser = await play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        await picture(browser, url, "light", folder)
-        await picture(browser, url, "dark", folder)
+        for name, width, scheme in shots:
+            size, dark = f"-{width}" * (width != 1440), "-dark" * (scheme == "dark")
+            path = folder / f"page-{name}{size}{dark}.png"
+            await picture(browser, STATES[name], width, scheme, path)
+            sys.stderr.write(f"{path}\n")
         await browser.close()
 
 
-@asynccontextmanager
-async def served_demo() -> AsyncIterator[str]:
-    """The address of a server with the built-in demo."""
-    process = await asyncio.create_subprocess_exec(PROGRAM, "serve", "--no-browser", stdout=PIPE)
-    assert process.stdout is not None
-    try:
-        yield (await asyncio.wait_for(process.stdout.readline(), 30)).decode().strip()
-    finally:
-        process.terminate()
-        await process.wait()
-
-
-async def picture(
-    browser: Browser, url: str, scheme: Literal["light", "dark"], folder: Path
-) -> None:
-    """Start the demo, say something while its slow tool runs, and look once that is held."""
-    page = await browser.new_page(viewport=SIZE, color_scheme=scheme)
-    page.set_default_timeout(20_000)
-    await page.goto(url)
-    await say(page, "Plan a trip to Oslo.")
-    await page.get_by_text("22 degrees").first.wait_for()  # one of the two tools has replied
-    await say(page, STEER)
-    await page.get_by_text("blocked by call_2").click()
-    await page.wait_for_timeout(2200)  # long enough for the held bar to be seen
-    path = folder / f"page-{scheme}.png"
-    await page.screenshot(path=path)
-    sys.stderr.write(f"{path}\n")
-    await page.close()
-
-
-async def say(page: Page, text: str) -> None:
-    await page.locator("#message").fill(text)
-    await page.locator("#message").press("Enter")
+async def picture(browser: Browser, state: State, width: int, scheme: Scheme, path: Path) -> None:
+    """Play the scene on a server of its own, and look."""
+    scene = state.narrow if width == 390 and state.narrow else state.scene
+    guide = Guide()
+    async with theatre(guide, demo_agent(), guide.agent, *state.cast()) as stage:
+        context = await browser.new_context(
+            viewport={"width": width, "height": HEIGHTS[width]}, color_scheme=scheme
+        )
+        page = await context.new_page()
+        page.set_default_timeout(60_000)
+        await scene(stage, page)
+        await page.wait_for_timeout(250)
+        await page.screenshot(path=path)
+        await context.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

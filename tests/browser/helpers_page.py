@@ -26,6 +26,7 @@ from agent_lab import Agent, tool
 from agent_lab.domain.messages import ModelRequest
 from agent_lab.infrastructure.models.scripted import ScriptedReply
 from agent_lab.testing import call, fail, reply
+from tests.browser.helpers_acts import Acted
 from tests.presentation.helpers_server import BOUND, TOKEN, Serving
 
 SIZE: ViewportSize = {"width": 1440, "height": 900}
@@ -192,9 +193,11 @@ class Stage:
         context.on("dialog", self._dialog)
         context.on("request", lambda request: self._left(request.url))
 
-    async def open(self, path: str = f"/#token={TOKEN}") -> Desk:
-        """Another tab with the page."""
+    async def open(self, path: str = f"/#token={TOKEN}", *, server: Acted | None = None) -> Desk:
+        """Another tab with the page; `server` plays the other end of its sockets."""
         page = await self._context.new_page()
+        if server is not None:
+            await server.plays(page)
         page.on("websocket", self._socket)
         desk = Desk(page)
         await page.goto(self.origin + path)

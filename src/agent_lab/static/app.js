@@ -6,6 +6,7 @@ import { createLink } from "./link.js";
 import { memory, takeToken } from "./memory.js";
 import { isBusy, runningTurn } from "./store.js";
 import { ticking } from "./format.js";
+import { createAsks } from "./views/asks.js";
 import { createConversation } from "./views/conversation.js";
 import { createComposer } from "./views/composer.js";
 import { createDialogs } from "./views/dialogs.js";
@@ -21,6 +22,8 @@ function boot(token) {
   const ui = {
     selected: null, //   seq of the chosen entry
     from: null, //       the view in which it was chosen, which need not scroll to it
+    pointed: null, //    seq of the entry under the pointer, in whichever view
+    pointedFrom: null,
     agents: [], agent: memory.read("agent", null), sessions: null,
     mode: "steer", editing: null, tab: "conversation",
     scope: "turn", zoom: 1, isFollowing: true, turn: null,
@@ -35,13 +38,16 @@ function boot(token) {
   const link = createLink({ token, onChange: draw, onNotice: toast, onReturned: (text, note) => actions.giveBack(text, note), onRefused: () => (link.state.entries.length ? draw() : showTokenPage("refused")) }); // what was read stays in sight
   const actions = createActions(ui, link, draw);
   const dialogs = createDialogs(actions);
+  const inspector = createInspector(byId("inspector"), actions);
+  actions.copy = inspector.copy;
   const views = [
     createTop(byId("top"), byId("why"), byId("status"), byId("tabs"), actions, dialogs),
     createConversation(byId("conversation"), actions),
+    createAsks(byId("conversation"), actions),
     createComposer(byId("conversation"), actions),
     createTimeline(byId("timeline"), actions),
     createEntries(byId("entries"), actions),
-    createInspector(byId("inspector"), actions),
+    inspector,
     dialogs,
   ];
 
@@ -98,7 +104,13 @@ function createActions(ui, link, draw) {
     set,
     link,
     select(seq, from = null) {
-      set({ selected: seq, from });
+      // In a narrow window, where one panel is shown, who taps an entry wants to read it.
+      const isNarrow = from === "entries" && matchMedia("(max-width: 760px)").matches;
+      set({ selected: seq, from, ...(isNarrow ? { tab: "inspector" } : {}) });
+    },
+    /** Marks an entry everywhere for as long as the pointer is on it. */
+    point(seq, from = null) {
+      if (ui.pointed !== seq) set({ pointed: seq, pointedFrom: from });
     },
     send(content, mode) {
       link.send(content, mode, ui.agent);

@@ -15,7 +15,7 @@ const KIND_OF = new Map(Object.entries(KINDS).flatMap(([kind, types]) => types.m
 /** The colour's meaning for a type; bad only when something went wrong. */
 export function tone(e) {
   if (e.type === "error" || e.type === "rejected" || e.type === "retrying" || (e.is_error && e.kind !== "cancelled")) return "bad";
-  if (e.type === "held" || e.type === "paused" || e.type === "withdrawn") return "held";
+  if (e.type === "held" || e.type === "paused" || e.type === "withdrawn" || e.type === "permission_requested") return "held";
   if (e.type === "accepted" || e.type === "delivered" || e.type === "edited") return "user";
   if (e.type === "done") return "ok";
   return { model: "model", tools: "tool" }[KIND_OF.get(e.type)] ?? "dim";
@@ -39,6 +39,8 @@ const LINES = {
   tool_started: (e) => `${shortId(e.call_id)} ${e.name}${e.timeout ? ` · limit ${e.timeout} s` : ""}`,
   tool_reply: (e) => `${shortId(e.call_id)} ${e.kind === "result" ? "" : `${e.kind}: `}${quote(e.content)}`,
   late_reply: (e) => `${shortId(e.call_id)} too late: ${quote(e.content)}`,
+  permission_requested: (e) => `${shortId(e.call_id)} ${signature(e.name, e.arguments, 160)} asks`,
+  permission_resolved: (e) => `${shortId(e.call_id)} ${e.decision}`,
   paused: (e) => `${e.hop}${e.queue ? ` ${e.queue}` : ""} ${shortId(e.item)} is parked`,
   resumed: (e) => `hop ${e.hop} passed`,
   edited: (e) => `${shortId(e.item)} · now ${quote(typeof e.after === "string" ? e.after : JSON.stringify(e.after))}`,

@@ -6,6 +6,8 @@
 // Items of the conversation: {kind: "user", key, id} · {kind: "answer", key, id} ·
 // {kind: "late", key, …} · {kind: "end", key, n} · {kind: "gap", key, from, to}.
 
+import { forget, paused, permission_requested, permission_resolved, refOfItem, unparked } from "./gate.js";
+
 const change = (map, key, fields) => {
   const old = map.get(key);
   if (old) map.set(key, { ...old, ...fields });
@@ -89,9 +91,6 @@ function edited(d, e) {
 }
 
 // -- queues ------------------------------------------------------------------------------------
-
-const refOfItem = (d, item) =>
-  d.messages.has(item) ? `m:${item}` : d.callKeys.has(item) ? `c:${d.callKeys.get(item)}` : null;
 
 function queue(d, e, t) {
   const ref = refOfItem(d, e.item);
@@ -189,7 +188,7 @@ function tool_call(d, e, t) {
   const answer = answerOf(d, e, t);
   d.calls.set(key, {
     key, ref, id: e.call_id, name: e.name, args: e.arguments, turn: e.turn, step: e.step, seq: e.seq, status: "called",
-    calledAt: t, startedAt: null, endAt: null, timeout: null, content: null, isError: false, late: null, isEdited: false,
+    calledAt: t, startedAt: null, endAt: null, timeout: null, content: null, isError: false, late: null, isEdited: false, decision: null,
   });
   d.callKeys.set(e.call_id, key);
   d.open.push(key);
@@ -214,6 +213,7 @@ function tool_reply(d, e, t) {
   out(d, e, t, key ? `c:${key}` : null);
   if (!key) return null;
   d.open = d.open.filter((other) => other !== key);
+  forget(d, t, key);
   change(d.calls, key, { status: e.kind, endAt: d.calls.get(key).endAt ?? t, content: e.content, isError: e.is_error, replySeq: e.seq });
   return `c:${key}`;
 }
@@ -224,19 +224,6 @@ function late_reply(d, e, t) {
   if (key) change(d.calls, key, { late: { content: e.content, at: t, seq: e.seq } });
   else d.items.push({ kind: "late", key: `l:${e.seq}`, seq: e.seq, id: e.call_id, name: e.name, content: e.content });
   return key ? `c:${key}` : null;
-}
-
-// -- the gate ----------------------------------------------------------------------------------
-
-function paused(d, e, t) {
-  d.parked.set(e.seq, { seq: e.seq, hop: e.hop, queue: e.queue, item: e.item, at: t });
-  return refOfItem(d, e.item);
-}
-
-function unparked(d, e) {
-  const parked = d.parked.get(e.hop);
-  d.parked.delete(e.hop);
-  return refOfItem(d, e.item ?? parked?.item);
 }
 
 // -- ends --------------------------------------------------------------------------------------
@@ -250,6 +237,7 @@ function end(d, e, t) {
   if (last?.isStreaming) d.answers.set(last.id, { ...last, isStreaming: false, isPartial: true });
   for (const key of d.open) change(d.calls, key, { status: "cancelled", endAt: t });
   d.open = [];
+  forget(d, t);
   const at = d.turns.findLastIndex((turn) => turn.n === e.turn);
   if (at < 0 || d.turns[at].end) return ref;
   d.turns[at] = {
@@ -264,5 +252,6 @@ function end(d, e, t) {
 export const HANDLERS = {
   accepted, held, delivered, withdrawn, rejected, edited, queue, model_request, text_delta, assistant, model_response,
   retrying, tool_call, tool_started, tool_reply, late_reply, paused, resumed: unparked, dropped: unparked,
+  permission_requested, permission_resolved,
   done: end, error: end, cancelled: end,
 };

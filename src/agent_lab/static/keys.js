@@ -7,15 +7,19 @@ export const KEYS = [
   ["m", "write a message"],
   ["Enter", "send it; Shift+Enter is a new line"],
   ["Alt+1, 2, 3, 4", "steer, follow up, interrupt, reject"],
+  ["g", "go to what asks or is paused"],
   ["x", "cancel the turn"],
   ["Shift+X", "cancel the turn and drop what waits"],
   ["↑ ↓ or k j", "entry before, entry after"],
   ["Home End", "first entry, last entry"],
   ["/", "filter the entries"],
   ["i", "read the chosen entry in the inspector"],
+  ["c, Shift+C, p", "copy the chosen entry as JSON, curl, Python"],
+  ["e, w", "edit, withdraw the message that waits longest"],
   ["[ ]", "turn before, turn after"],
   ["a", "one turn or the whole session"],
-  ["+ − 0", "zoom the timeline in, out, fit"],
+  ["+ − 0", "zoom the timeline in, out, fit; Ctrl+wheel does it too"],
+  ["Shift+← →", "move the timeline; dragging does it too"],
   ["f", "follow what happens now"],
   ["s", "sessions"],
   ["n", "new session"],
@@ -47,7 +51,12 @@ function lostField() {
 }
 
 export function bindKeys(actions, ui, link, dialogs) {
-  const focus = (selector) => document.querySelector(selector)?.focus();
+  /** At once, or what is typed next would be taken for commands. */
+  const go = (tab, selector) => {
+    actions.set({ tab });
+    document.getElementById("main").dataset.tab = tab;
+    document.querySelector(selector)?.focus();
+  };
   const turnBy = (step) => {
     const turns = link.state.turns;
     if (!turns.length) return;
@@ -55,13 +64,21 @@ export function bindKeys(actions, ui, link, dialogs) {
     const to = Math.min(turns.length - 1, Math.max(0, at + step));
     actions.set({ turn: to === turns.length - 1 ? null : turns[to].n, isFollowing: to === turns.length - 1, scope: "turn" });
   };
+  const waits = () => link.state.waiting[0];
+  const pan = (by) => document.querySelector(".track").scrollBy({ left: by * 160 });
   const zoom = (factor) => actions.set({ zoom: factor ? Math.min(200, Math.max(1, ui.zoom * factor)) : 1 });
   const commands = {
-    m: () => actions.set({ tab: "conversation" }) ?? requestAnimationFrame(() => focus("#message")),
+    m: () => go("conversation", "#message"),
+    g: () => go("conversation", ".asks .decide"),
     x: () => isBusy(link.state) && link.cancel(false),
     X: () => isBusy(link.state) && link.cancel(true),
-    "/": () => actions.set({ tab: "entries" }) ?? requestAnimationFrame(() => focus("#filter")),
-    i: () => actions.set({ tab: "inspector" }) ?? requestAnimationFrame(() => focus("#inspector .body")),
+    "/": () => go("entries", "#filter"),
+    i: () => go("inspector", "#inspector .body"),
+    c: () => actions.copy(0),
+    C: () => actions.copy(1),
+    p: () => actions.copy(2),
+    e: () => waits() && actions.set({ tab: "conversation", editing: waits() }),
+    w: () => waits() && link.withdraw(waits()),
     "[": () => turnBy(-1),
     "]": () => turnBy(1),
     a: () => actions.set({ scope: ui.scope === "turn" ? "session" : "turn" }),
@@ -77,6 +94,8 @@ export function bindKeys(actions, ui, link, dialogs) {
     Escape: () => actions.select(null),
     j: () => step(1),
     k: () => step(-1),
+    ArrowLeft: (event) => event.shiftKey && pan(-1),
+    ArrowRight: (event) => event.shiftKey && pan(1),
     ArrowDown: () => step(1),
     ArrowUp: () => step(-1),
     Home: () => actions.select(link.state.entries[0]?.seq ?? null),
@@ -103,6 +122,6 @@ export function bindKeys(actions, ui, link, dialogs) {
     const command = commands[key];
     if (!command) return;
     event.preventDefault();
-    command();
+    command(event);
   });
 }

@@ -213,6 +213,9 @@ export function createLink({ token, onChange, onNotice, onRefused, onReturned })
       sent.add(`edit ${id}`);
       return true;
     },
+    permit: (id, decision, fields) => socket.send({ type: "permission", request_id: id, decision, ...fields }),
+    release: (hop, edit) => socket.send({ type: "release", hop, ...(edit === undefined ? {} : { edit }) }),
+    drop: (hop) => socket.send({ type: "drop", hop }),
     cancelTool: (id) => socket.send({ type: "cancel_tool", call_id: id }),
     cancel(dropWaiting) {
       const turn = runningTurn(state)?.n ?? (state.turns.at(-1)?.n ?? 0) + 1;

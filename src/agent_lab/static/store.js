@@ -26,12 +26,14 @@ export const EMPTY = Object.freeze({
   depth: { input: 0, events: 0 },
   tokens: 0, //      as the provider counted them
   parked: new Map(), // hops parked at the gate, by their seq
+  asked: new Map(), //  tool calls that wait for a person's permission, by request_id
+  stands: [], //     what stood at the gate or waited for permission: {key, kind, hop, from, to, how, …}
   requests: [], //   seqs of model_request entries
   counts: {}, //     entries by type
 });
 
-const ARRAYS = ["entries", "gaps", "items", "waiting", "tail", "open", "turns", "models", "blocks", "outs", "hops", "requests"];
-const MAPS = ["messages", "answers", "calls", "callKeys", "parked"];
+const ARRAYS = ["entries", "gaps", "items", "waiting", "tail", "open", "turns", "models", "blocks", "outs", "hops", "requests", "stands"];
+const MAPS = ["messages", "answers", "calls", "callKeys", "parked", "asked"];
 
 export function reduce(state, frames) {
   const draft = copy(state);

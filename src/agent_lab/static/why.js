@@ -19,6 +19,7 @@ export function why(state, link, now) {
   }
   if (state.session.state === "closed") return [strong("This session is closed."), " What it did can still be read; start a new session to go on."];
   if (state.parked.size) return parked(state, now);
+  if (state.asked.size) return [...asked(state, now), ...behind(state)];
   if (runningTurn(state)) return [...running(state, now), ...behind(state)];
   if (state.waiting.length) return [strong("input"), ` has ${count(state.waiting.length, "message")}; ChatAgent takes it next.`];
   return resting(state, now);
@@ -27,6 +28,11 @@ export function why(state, link, now) {
 function parked(state, now) {
   const first = [...state.parked.values()][0];
   return [strong("The gate", "held"), ` holds the ${first.hop} of `, mono(shortId(first.item)), first.queue ? ` at ${first.queue}` : "", ` for ${ticking(now - first.at)}. Nothing moves until it is released.`];
+}
+
+function asked(state, now) {
+  const [first, ...more] = state.asked.values();
+  return [mono(first.name), " ", strong("asks for your permission", "held"), ` (${ticking(now - first.at)})${more.length ? `, and ${count(more.length, "more call")} with it` : ""}. It runs when you allow it.`];
 }
 
 function running(state, now) {
@@ -88,6 +94,7 @@ export function pill(state, link, now) {
   if (!state.session) return { icon: "○", text: link.state === "off" ? "ready" : "opening", tone: "dim" };
   if (state.session.state === "closed") return { icon: "■", text: "closed", tone: "dim" };
   if (state.parked.size) return { icon: "‖", text: "paused at the gate", tone: "held" };
+  if (state.asked.size) return { icon: "?", text: `asks: ${[...state.asked.values()][0].name}`, tone: "held" };
   const calls = runningTurn(state) ? openCalls(state) : [];
   if (calls.length) {
     const call = calls.find((c) => c.startedAt !== null) ?? calls[0];

@@ -2,6 +2,7 @@
 
 import { tests } from "./harness.js";
 import "./store.test.js";
+import "./pictures.test.js";
 import "./pure.test.js";
 
 const results = {};

@@ -3,10 +3,10 @@
 import { h, keyed, mark, say } from "../h.js";
 import { count } from "../format.js";
 import { entryAt } from "../store.js";
-import { answerView, endView, gapView, lateView, userView } from "./items.js";
+import { answerView, endView, gapView, lateView, userView, weightOf } from "./items.js";
 import { createWelcome } from "./welcome.js";
 
-const WINDOW = 120; // items shown; earlier ones on request
+const WINDOW = 150; // messages and calls shown; earlier ones on request
 const MAKE = { user: userView, answer: answerView, end: endView, gap: gapView, late: lateView };
 
 export function createConversation(root, actions) {
@@ -21,6 +21,7 @@ export function createConversation(root, actions) {
   let isAtTail = true;
   let last = {};
   let chosen = null;
+  let pointed = null;
   scroll.addEventListener("scroll", () => {
     isAtTail = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 40;
     if (isAtTail) newer.hidden = true;
@@ -30,6 +31,8 @@ export function createConversation(root, actions) {
     if (!part || event.target.closest("button, summary, textarea, a") || String(getSelection())) return;
     actions.select(Number(part.dataset.seq), "conversation");
   });
+  log.addEventListener("pointerover", (event) => actions.point(Number(event.target.closest("[data-seq]")?.dataset.seq) || null, "conversation"));
+  log.addEventListener("pointerleave", () => actions.point(null));
   // A reader at the tail stays there, when the log grows and when the composer takes some of its height.
   const follow = new ResizeObserver(() => isAtTail && toTail());
   follow.observe(scroll);
@@ -54,6 +57,7 @@ export function createConversation(root, actions) {
         for (const button of log.querySelectorAll("button.act")) button.disabled = line !== "open"; // nobody would hear it
         last = { state, outbox, editing: ui.editing, shown, line };
       }
+      if (ui.pointed !== pointed) point(view);
       if (ui.selected !== chosen?.seq || (ui.selected !== null && state.items !== chosen.items)) choose(view);
     },
   };
@@ -74,7 +78,8 @@ export function createConversation(root, actions) {
   function draw(view) {
     saveEditor(view);
     const { state, ui, outbox } = view;
-    const first = Math.max(0, state.items.length - shown);
+    let first = state.items.length;
+    for (let room = shown; first > 0 && room > 0; first--) room -= weightOf(state.items[first - 1], state);
     earlier.hidden = first === 0;
     say(earlier, `show earlier messages (${count(first, "item")} above)`);
     const parts = state.items.slice(first).map((item) => ({ item }));
@@ -86,6 +91,12 @@ export function createConversation(root, actions) {
       made.update(part, context);
       return { node: made.node, update: (next) => made.update(next, { state: actions.link.state, ui, actions }) };
     });
+  }
+
+  function point({ state, ui }) {
+    pointed = ui.pointed;
+    const ref = pointed === null ? null : (entryAt(state, pointed)?.ref ?? null);
+    for (const node of log.querySelectorAll("[data-refs]")) mark(node, "data-near", ref !== null && node.dataset.refs.split(" ").includes(ref));
   }
 
   function choose({ state, ui }) {

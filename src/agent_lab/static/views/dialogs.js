@@ -3,12 +3,14 @@
 import { h, show } from "../h.js";
 import { clip, clockTime, count } from "../format.js";
 import { KEYS } from "../keys.js";
+import { legend } from "./legend.js";
 
 export function createDialogs(actions) {
-  const keys = dialog("Keys", h("dl", { class: "keys" }, KEYS.map(([key, what]) => [h("dt", null, h("kbd", null, key)), h("dd", null, what)])));
+  const keys = dialog("Keys", h("dl", { class: "keys" }, KEYS.map(([key, what]) => h("div", null, h("dt", null, h("kbd", null, key)), h("dd", null, what)))), h("h3", null, "Colours and shapes"), legend());
   const list = h("div", { class: "sessions" });
   const fresh = h("button", { class: "primary", type: "button", onclick: () => (sessions.close(), actions.openSession(null)) }, "New session");
   const sessions = dialog("Sessions", list, h("p", { class: "row" }, fresh));
+  keys.classList.add("wide");
   document.body.append(keys, sessions);
 
   let seen = null;
@@ -24,11 +26,13 @@ export function createDialogs(actions) {
       if (!seen?.length) return show(list, h("p", { class: "dim" }, "No session yet. The first message opens one."));
       show(list, seen.map((s) => h("button", { type: "button", class: "session", "aria-current": s.session_id === now ? "true" : null, onclick: () => (sessions.close(), s.session_id === now || actions.openSession(s.session_id)) },
         h("span", { class: "title" }, clip(s.title, 80) || "no message yet"),
-        h("span", { class: "dim" }, `${s.agent} · ${s.state} · ${count(s.turn ?? 0, "turn")} · ${count(s.last_seq ?? 0, "entry", "entries")}${s.started_at ? ` · since ${clockTime(Date.parse(s.started_at))}` : ""}`),
+        h("span", { class: "dim" }, `${STATES[s.state] ?? s.state} · ${s.agent} · ${count(s.turn ?? 0, "turn")} · ${count(s.last_seq ?? 0, "entry", "entries")}${s.started_at ? ` · since ${clockTime(Date.parse(s.started_at))}` : ""}`),
         h("span", { class: "mono dim" }, s.session_id))));
     },
   };
 }
+
+const STATES = { running: "◌ running", idle: "○ idle", closed: "■ closed" };
 
 function dialog(title, ...body) {
   const close = h("button", { class: "quiet", type: "button", "aria-label": "Close", onclick: () => node.close() }, "✕");

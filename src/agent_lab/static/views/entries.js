@@ -20,6 +20,9 @@ export function createEntries(root, actions) {
   let shown = [];
   let isAtTail = true;
   let last = {};
+  let pointed = null; // as last drawn
+  let glancing = 0;
+  let back = null; // where the list stood before it went along with the pointer
   let height = 0; // kept, because asking for it makes the browser lay the page out at once
   new ResizeObserver(([box]) => {
     height = box.contentRect.height;
@@ -34,6 +37,8 @@ export function createEntries(root, actions) {
     const row = event.target.closest("[data-seq]");
     if (row) actions.select(Number(row.dataset.seq), "entries");
   });
+  rows.addEventListener("pointerover", (event) => actions.point(Number(event.target.closest("[data-seq]")?.dataset.seq) || null, "entries"));
+  rows.addEventListener("pointerleave", () => actions.point(null));
   list.addEventListener("keydown", (event) => {
     if (event.key === "Enter") return actions.set({ tab: "inspector" });
     const page = Math.max(1, Math.floor(height / ROW) - 1);
@@ -84,10 +89,27 @@ export function createEntries(root, actions) {
     const isChosen = last.selected !== ui.selected;
     // Who chose an entry wants to read it; scrolling to the end follows again.
     if (isChosen) isAtTail = ui.selected === null;
-    if ((isNew || isChosen) && isAtTail) list.scrollTop = shown.length * ROW;
+    if (isChosen) back = null;
+    if ((isNew || isChosen) && isAtTail && !back) list.scrollTop = shown.length * ROW;
     last = { entries: state.entries, kind: ui.kind, filter: ui.filter, selected: ui.selected, view };
     if (ui.selected !== null && (isChosen ? ui.from !== "entries" : isFiltered)) reveal(ui.selected);
-    if (isNew || isChosen) window(view);
+    if (ui.pointed !== pointed) glance(view);
+    if (isNew || isChosen || ui.pointed !== pointed) window(view);
+    pointed = ui.pointed;
+  }
+
+  /** What the timeline's pointer is on comes into sight, and the list goes back when it has left. */
+  function glance({ ui }) {
+    clearTimeout(glancing);
+    if (ui.pointed !== null && ui.pointedFrom === "timeline") {
+      glancing = setTimeout(() => {
+        back ??= { top: list.scrollTop, isAtTail };
+        reveal(ui.pointed);
+      }, 120);
+    } else if (back) {
+      list.scrollTop = back.isAtTail ? shown.length * ROW : back.top;
+      back = null;
+    }
   }
 
   /** As wide as the longest time and turn need. */
@@ -95,14 +117,16 @@ export function createEntries(root, actions) {
     const end = state.entries.at(-1);
     if (!end) return;
     list.style.setProperty("--at", `${Math.max(6, moment(end.t - state.entries[0].t).length)}ch`);
-    list.style.setProperty("--step", `${Math.max(3, String(state.turns.at(-1)?.n ?? "").length + 2)}ch`);
+    list.style.setProperty("--step", `${Math.max(3, where(longestStep(state)).length)}ch`);
+    list.style.setProperty("--type", state.counts.permission_requested ? "20ch" : "15ch");
     list.style.setProperty("--seq", `${Math.max(3, String(end.seq).length)}ch`);
   }
 
   function window({ state, ui }) {
     const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 6);
     const upTo = Math.min(shown.length, first + Math.ceil(height / ROW) + 12);
-    const ref = ui.selected === null ? null : entryAt(state, ui.selected)?.ref;
+    const refOf = (seq) => (seq === null ? null : (entryAt(state, seq)?.ref ?? null));
+    const [ref, near] = [refOf(ui.selected), refOf(ui.pointed)];
     const start = state.entries[0]?.t ?? 0;
     const made = keyed(rows, shown.slice(first, upTo), (x) => x.seq, (x) => row(x, start));
     let at = first;
@@ -113,7 +137,8 @@ export function createEntries(root, actions) {
       mark(node, "aria-setsize", shown.length);
       const gap = state.gaps.find((g) => g.to === item.seq - 1);
       mark(node, "data-gap", gap ? `${gap.from} to ${gap.to} are not kept` : null);
-      mark(node, "data-related", ref !== null && ref !== undefined && item.ref === ref);
+      mark(node, "data-related", ref !== null && item.ref === ref);
+      mark(node, "data-near", item.seq === ui.pointed ? "entry" : near !== null && item.ref === near ? "ref" : null);
       at++;
     }
     mark(list, "aria-activedescendant", ui.selected !== null && made.has(ui.selected) ? `entry-${ui.selected}` : null);
@@ -122,10 +147,13 @@ export function createEntries(root, actions) {
   return { render };
 }
 
+const where = (e) => (e?.turn ? `${e.turn}${e.step ? `.${e.step}` : ""}` : "");
+
+const longestStep = (state) => state.models.reduce((a, b) => (where(b).length > where(a).length ? b : a), state.models.at(-1));
+
 function row({ e, t, seq }, start) {
-  const where = e.turn ? `${e.turn}${e.step ? `.${e.step}` : ""}` : "";
   const node = h("div", { class: "entry", role: "option", id: `entry-${seq}`, "data-seq": seq, title: e.at },
-    h("span", { class: "seq" }, seq), h("span", { class: "dim at" }, moment(t - start)), h("span", { class: "dim step", title: where ? "turn.step" : null }, where),
+    h("span", { class: "seq" }, seq), h("span", { class: "dim at" }, moment(t - start)), h("span", { class: "dim step", title: e.turn ? "turn.step" : null }, where(e)),
     h("span", { class: `type ${tone(e)}` }, e.type), h("span", { class: "what" }, line(e)));
   return { node, update: () => {} };
 }

@@ -5,24 +5,20 @@ import { requestDiff } from "../diff.js";
 import { clip, clockTime, count, shortId } from "../format.js";
 import { line, tone } from "../filter.js";
 import { entryAt, storyOf } from "../store.js";
+import { createCopying } from "./copying.js";
+import { difference } from "./difference.js";
 import { jsonTree } from "./json.js";
 
 export function createInspector(root, actions) {
   const title = h("span", { class: "title" });
-  const copy = h("button", { type: "button", class: "small", title: "Copy the entry as JSON" }, "copy");
+  const copying = createCopying(bodyOf);
   const body = h("div", { class: "scroll body", tabindex: "0", "data-keys": "own", "aria-label": "Entry, scrolls" });
-  root.append(h("h2", null, title, h("span", { class: "grow" }), copy), body);
+  root.append(h("h2", null, title), body);
   let seen = {};
   let whole = null; // the request's body, fetched because the entry left some of it out
 
-  copy.addEventListener("click", async () => {
-    const text = JSON.stringify(seen.entry.e, null, 2);
-    const isDone = await navigator.clipboard?.writeText(text).then(() => true, () => false);
-    show(copy, isDone ? "copied" : "not allowed");
-    setTimeout(() => show(copy, "copy"), 1500);
-  });
-
   return {
+    copy: copying.copy,
     render({ state, ui }) {
       const entry = ui.selected === null ? null : entryAt(state, ui.selected);
       const story = entry?.ref ? storyLength(state, entry.ref) : 0;
@@ -30,7 +26,7 @@ export function createInspector(root, actions) {
       if (seen.entry === entry && seen.story === story && (entry || seen.agent === agent)) return;
       const isOther = seen.entry !== entry;
       seen = { entry, story, agent };
-      copy.hidden = !entry;
+      copying.set(entry);
       if (isOther) whole = null;
       show(title, entry ? [`Entry ${entry.seq} · `, h("span", { class: tone(entry.e) }, entry.type)] : "Inspector");
       show(body, entry ? about(entry, state) : overview(agent));
@@ -40,7 +36,7 @@ export function createInspector(root, actions) {
 
   function about(x, state) {
     return [
-      h("p", { class: "dim facts" }, [clockTime(x.t), x.e.turn ? `turn ${x.e.turn}` : null, x.e.step ? `step ${x.e.step}` : null].filter(Boolean).join(" · ")),
+      h("div", { class: "facts-row" }, h("span", { class: "dim" }, [clockTime(x.t), x.e.turn ? `turn ${x.e.turn}` : null, x.e.step ? `step ${x.e.step}` : null].filter(Boolean).join(" · ")), copying.node),
       x.type === "model_request" ? request(x, state) : null,
       x.type === "error" ? h("div", { class: "box" }, h("b", { class: "mono" }, x.e.code), h("p", null, x.e.message), x.e.hint ? h("p", { class: "hint" }, "→ ", x.e.hint) : null) : null,
       x.type === "model_request" ? h("h3", null, "Request as sent") : h("h3", null, "Entry"),
@@ -56,11 +52,18 @@ export function createInspector(root, actions) {
     return [omitted, h("h3", null, before ? ["Changed since ", entryLink(before), " "] : "The first request"), before ? difference(requestDiff(before.e, x.e)) : h("p", { class: "dim" }, "Nothing was sent before it in this session.")];
   }
 
-  async function load(x) {
+  /** The body of a model request, asked for where the entry holds it in part only. */
+  async function bodyOf(x) {
+    if (!x.e.omitted) return x.e.body;
     const path = `/api/sessions/${encodeURIComponent(x.e.session_id)}/entries/${x.seq}/body`;
     const answer = await actions.link.get(path).catch(() => null);
-    if (!answer?.ok || seen.entry !== x) return;
-    whole = await answer.json();
+    return answer?.ok ? answer.json() : x.e.body;
+  }
+
+  async function load(x) {
+    const found = await bodyOf(x);
+    if (seen.entry !== x) return;
+    whole = found;
     show(body, about(x, actions.link.state));
   }
 
@@ -106,28 +109,6 @@ function nameOf(x) {
 
 const ENVELOPE = new Set(["seq", "session_id", "at", "turn", "step", "type"]);
 const fields = (e) => Object.fromEntries(Object.entries(e).filter(([key]) => !ENVELOPE.has(key)));
-
-function difference({ same, tail, removed, added, fields: changed }) {
-  const change = (sign, at, value, text) => {
-    const tree = h("details", { class: "change", "data-sign": sign }, h("summary", null, h("span", { class: "sign" }, sign), h("span", { class: "mono dim" }, at), " ", text), h("div", null));
-    tree.addEventListener("toggle", () => tree.open && show(tree.lastChild, jsonTree(value)));
-    return tree;
-  };
-  const message = (sign) => ({ at, message: m }) => change(sign, `#${at}`, m, [h("b", null, m.role ?? m.type ?? "item"), " ", said(m)]);
-  return h("div", { class: "diff" },
-    same ? h("p", { class: "dim same" }, `= ${count(same, "message")} the same`) : null,
-    removed.map(message("−")), added.map(message("+")),
-    tail ? h("p", { class: "dim same" }, `= ${count(tail, "message")} the same at the end`) : null,
-    changed.map(({ key, before, after }) => change("~", key, { before, after }, `${brief(before)} → ${brief(after)}`)));
-}
-
-const brief = (value) => (value === undefined ? "absent" : clip(JSON.stringify(value), 30));
-
-function said(m) {
-  const calls = m.tool_calls?.map((c) => c.function?.name ?? c.name).join(", ");
-  const text = typeof m.content === "string" ? clip(m.content, 90) : m.content ? clip(JSON.stringify(m.content), 90) : "";
-  return [m.tool_call_id ? h("span", { class: "mono" }, `${shortId(m.tool_call_id)} `) : null, text, calls ? h("span", { class: "mono tool" }, ` calls ${calls}`) : null];
-}
 
 function overview(agent) {
   return [

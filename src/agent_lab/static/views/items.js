@@ -100,17 +100,33 @@ function edit(m, actions) {
 
 // -- answer ------------------------------------------------------------------------------------
 
+const MOST_CALLS = 20; // shown at once of one answer
+
+/** How much of the conversation's room an item takes. */
+export const weightOf = (item, state) => (item.kind === "answer" ? 1 + Math.min(MOST_CALLS, state.answers.get(item.id).calls.length) : 1);
+
 export function answerView(item, actions) {
   const who = h("div", { class: "who" });
   const text = proseBlock();
   const calls = h("div", { class: "calls" });
-  const node = h("article", { class: "msg assistant" }, who, text.node, calls);
+  const rest = h("button", { type: "button", class: "quiet more rest", hidden: true, onclick: () => ((most += 100), draw(last)) });
+  const node = h("article", { class: "msg assistant" }, who, text.node, calls, rest);
   let last = null;
+  let most = MOST_CALLS;
+  /** The first calls and those that are still open; the others on request. */
+  function draw({ records }) {
+    const hidden = records.slice(most).filter((call) => call.endAt !== null);
+    keyed(calls, records.filter((call, i) => i < most || call.endAt === null), (call) => call.key, (call) => callView(call, actions));
+    rest.hidden = !hidden.length;
+    say(rest, `show ${count(Math.min(100, hidden.length), "more call")}${hidden.length > 100 ? ` of ${hidden.length}` : ""}`);
+    mark(rest, "data-refs", hidden.length ? hidden.map((call) => call.ref).join(" ") : null);
+  }
   return {
     node,
     update(_, { state }) {
       const answer = state.answers.get(item.id);
-      const records = answer.calls.map((key) => state.calls.get(key));
+      const asks = new Map([...state.asked.values()].map((ask) => [ask.key, ask]));
+      const records = answer.calls.map((key) => asked(state.calls.get(key), asks.get(key)));
       const model = state.models.findLast((m) => m.turn === answer.turn && m.step === answer.step);
       if (last?.answer !== answer || last.model?.endAt !== model?.endAt) {
         mark(node, "data-seq", answer.seq);
@@ -122,15 +138,23 @@ export function answerView(item, actions) {
         const how = answer.isStreaming ? h("span", { class: "tag model" }, "writes") : answer.isPartial ? h("span", { class: "tag" }, "■ stopped") : null;
         show(who, "assistant", answer.model ? h("span", null, answer.model) : null, how, model?.endAt ? h("span", null, duration(model.endAt - model.startAt)) : null);
       }
-      keyed(calls, records, (call) => call.key, (call) => callView(call, actions));
-      last = { answer, model };
+      last = { answer, model, records };
+      draw(last);
     },
   };
 }
 
+/** A call that asks is another object than one that does not, so that its line is drawn anew. */
+const withAsk = new WeakMap();
+function asked(call, ask) {
+  if (!ask) return call;
+  if (!withAsk.has(ask)) withAsk.set(ask, { ...call, asks: ask });
+  return withAsk.get(ask);
+}
+
 const ICONS = { called: "○", running: "◌", result: "✓", cancelled: "■", timeout: "⧖" };
-const iconOf = (call) => ICONS[call.status] ?? "✕";
-const toneOf = (call) => (call.endAt === null ? "tool" : call.status === "cancelled" ? "dim" : call.isError ? "bad" : "ok");
+const iconOf = (call) => (call.asks ? "?" : ICONS[call.status] ?? "✕");
+const toneOf = (call) => (call.asks ? "held" : call.endAt === null ? "tool" : call.status === "cancelled" ? "dim" : call.isError ? "bad" : "ok");
 
 function callView(call, actions) {
   const icon = h("span", { class: "st", "aria-hidden": "true" });
@@ -161,6 +185,7 @@ function callView(call, actions) {
 }
 
 function when(c) {
+  if (c.asks) return ["asks ", since(c.asks.at)];
   if (c.startedAt === null && c.endAt === null) return ["in events ", since(c.calledAt)];
   if (c.endAt === null) return since(c.startedAt);
   const time = c.startedAt === null ? "" : duration(c.endAt - c.startedAt);

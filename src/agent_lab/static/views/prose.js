@@ -1,4 +1,4 @@
-// An answer's text, as Markdown; only blocks that changed are made again, so streaming is still.
+// An answer's text, as Markdown; blocks keep their nodes while they grow, so streaming is still.
 
 import { h, keyed } from "../h.js";
 import { blocks, inline } from "../markdown.js";
@@ -17,13 +17,30 @@ export function proseBlock() {
       shown = text;
       const isLong = text.length > LONGEST;
       if (isLong) plain.set(text);
-      const parts = isLong ? [{ key: "plain" }] : blocks(text).map((block, i) => ({ ...block, key: `${i} ${block.kind} ${block.source}` }));
-      keyed(node, parts, (part) => part.key, (part) => ({ node: isLong ? plain.node : blockNode(part), update: () => {} }));
+      const parts = isLong ? [{ key: "plain" }] : blocks(text).map((block, i) => ({ ...block, key: `${i} ${block.kind} ${block.level ?? block.lang ?? ""}` }));
+      keyed(node, parts, (part) => part.key, (part) => (isLong ? { node: plain.node, update: () => {} } : blockView(part)));
     },
   };
 }
 
 const spans = (text) => inline(text).map((part) => (part.kind === "text" ? part.text : h({ code: "code", bold: "b", italic: "i" }[part.kind], null, part.text)));
+
+/** A block keeps its node while it grows, and its letters where it can: what is selected stays so. */
+function blockView(block) {
+  let shown = block;
+  const node = blockNode(block);
+  return {
+    node,
+    update(next) {
+      if (next.source === shown.source) return;
+      shown = next;
+      const letters = next.kind === "code" ? node.firstChild.firstChild : node.childNodes.length === 1 ? node.firstChild : null;
+      const isPlain = next.kind === "code" || (next.kind === "text" && !inline(next.text).some((part) => part.kind !== "text"));
+      if (isPlain && letters?.nodeType === Node.TEXT_NODE && next.text.startsWith(letters.data)) letters.appendData(next.text.slice(letters.data.length));
+      else node.replaceChildren(...blockNode(next).childNodes);
+    },
+  };
+}
 
 function blockNode(block) {
   switch (block.kind) {

@@ -36,6 +36,9 @@ const weightOf = (bar) => (bar.kind === "held" ? 600 : 400); // as in panels.css
 
 const isPicked = (shape, picked) => (shape.ref !== null && shape.ref === picked.ref ? (shape.seq === picked.seq ? "entry" : "ref") : null);
 
+/** Pointed at somewhere else on the page. */
+const isNear = (shape, picked) => shape.ref !== null && shape.ref !== undefined && shape.ref === picked.near;
+
 export function rowShapes(rows, left, right) {
   const found = [];
   for (const row of Object.values(rows)) {
@@ -92,7 +95,7 @@ export function arrowShape(arrow, picked) {
   const attrs = { d: arrow.d, "data-seq": arrow.seq, "data-label": arrow.label };
   return [
     { key: `${arrow.key} hit`, tag: "path", attrs: { ...attrs, class: "hit" } },
-    { key: arrow.key, tag: "path", attrs: { ...attrs, class: "arrow", "data-chosen": chosen, "marker-end": chosen ? "url(#head-chosen)" : "url(#head)" } },
+    { key: arrow.key, tag: "path", attrs: { ...attrs, class: "arrow", "data-chosen": chosen, "data-near": isNear(arrow, picked), "marker-end": chosen || isNear(arrow, picked) ? "url(#head-chosen)" : "url(#head)" } },
   ];
 }
 
@@ -102,7 +105,7 @@ export function barShapes(bar, obstacles, picked, left, right) {
   const attrs = { "data-seq": bar.seq, "data-label": bar.label };
   const shapes = [];
   if (bar.rest > 0) shapes.push({ key: `${bar.key} rest`, tag: "rect", attrs: { class: "rest", x: round(bar.x + bar.width), y: bar.y, width: round(bar.rest), height: bar.height } });
-  shapes.push({ key: bar.key, tag: "rect", attrs: { ...attrs, ...box, class: `bar ${bar.kind}`, rx: Math.min(4, bar.width / 3), "data-open": bar.isOpen, "data-cut": bar.isCut === true, "data-chosen": isPicked(bar, picked) } });
+  shapes.push({ key: bar.key, tag: "rect", attrs: { ...attrs, ...box, class: `bar ${bar.kind}`, rx: Math.min(4, bar.width / 3), "data-open": bar.isOpen, "data-cut": bar.isCut === true, "data-chosen": isPicked(bar, picked), "data-near": isNear(bar, picked) } });
   if (bar.kind === "held") shapes.push({ key: `${bar.key} hatch`, tag: "rect", attrs: { ...box, class: "hatch", rx: 3 } });
   // Pale until the first word came.
   const pale = (bar.firstX ?? bar.x) - bar.x - 1.5;
@@ -146,7 +149,7 @@ const FORMS = {
 
 export function markShape(m, picked) {
   const [tag, form] = FORMS[m.shape](m);
-  return { key: m.key, tag, attrs: { ...form, class: `mark ${m.kind} ${m.shape}`, "data-seq": m.seq, "data-label": m.label, "data-chosen": isPicked(m, picked) } };
+  return { key: m.key, tag, attrs: { ...form, class: `mark ${m.kind} ${m.shape}`, "data-seq": m.seq, "data-label": m.label, "data-chosen": isPicked(m, picked), "data-near": isNear(m, picked) } };
 }
 
 /** A thin line at the time of the chosen entry. */

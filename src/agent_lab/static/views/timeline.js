@@ -1,13 +1,14 @@
 // The timeline: one row for each place a message can be, time to the right.
 
-import { h, keyed, mark, s, say, show } from "../h.js";
+import { h, mark, s, say } from "../h.js";
 import { count, duration, span } from "../format.js";
 import { entryAt, runningTurn } from "../store.js";
 import { axisTicks, createScale, windowOf } from "../timescale.js";
 import { layout } from "../track.js";
+import { createSample } from "./legend.js";
+import { LABELS, namesOf, paint } from "./paint.js";
+import { bindPointing } from "./pointing.js";
 import { arrowShape, axisShapes, barShapes, defs, markShape, pointFor, rowShapes } from "./shapes.js";
-
-const LABELS = 96; // px for the rows' names
 
 export function createTimeline(root, actions) {
   const title = h("span", { class: "dim range" });
@@ -17,16 +18,17 @@ export function createTimeline(root, actions) {
   const zooms = [["−", 1 / 1.5, "Zoom out (−)"], ["+", 1.5, "Zoom in (+)"]].map(([text, by, name]) => h("button", { type: "button", title: name, "aria-label": name, onclick: () => zoomBy(by) }, text));
   const follow = h("button", { class: "toggle", type: "button", title: "Keep now in view (f)", onclick: () => actions.set({ isFollowing: !last.ui.isFollowing, turn: null }) }, "follow");
   const names = s("svg", { class: "names", "aria-hidden": "true" });
-  const plot = s("svg", { class: "plot", role: "img", "aria-label": "Queues and workers over time" }, defs());
+  const plot = s("svg", { class: "plot", role: "img", "aria-label": "Queues and workers over time" });
+  document.body.append(s("svg", { class: "unseen", "aria-hidden": "true" }, defs())); // for every picture of the page
   const layers = ["rows", "arrows", "bars", "marks", "now"].map((name) => s("g", { class: name }));
   plot.append(...layers);
   const spacer = h("div", { class: "spacer" }, plot);
-  const scroll = h("div", { class: "track", tabindex: "0", "data-keys": "own", "aria-label": "Timeline: arrow left and right choose entries" }, spacer);
-  const empty = h("p", { class: "empty dim" }, "Time runs to the right here as soon as a message is sent: each place a message can be has its row.");
+  const scroll = h("div", { class: "track", tabindex: "0", "data-keys": "own", "aria-label": "Timeline: arrow left and right choose entries, with Shift they move the picture" }, spacer);
+  const sample = createSample();
   const tooltip = h("div", { class: "tooltip", hidden: true });
   root.append(
     h("h2", null, "Timeline", title, h("span", { class: "grow" }), turnBack, turnOn, h("span", { class: "seg" }, scopes), h("span", { class: "seg" }, zooms), follow),
-    h("div", { class: "canvas" }, names, scroll), empty, tooltip);
+    h("div", { class: "canvas" }, names, scroll), sample.node, tooltip);
   turnBack.addEventListener("click", () => goTurn(-1));
   turnOn.addEventListener("click", () => goTurn(1));
 
@@ -42,21 +44,12 @@ export function createTimeline(root, actions) {
     left = scroll.scrollLeft;
     actions.set(isAtNow() ? {} : { isFollowing: false });
   });
-  scroll.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey && !event.metaKey) return;
-    event.preventDefault();
-    zoomBy(event.deltaY < 0 ? 1.2 : 1 / 1.2, event.clientX - scroll.getBoundingClientRect().left);
-  }, { passive: false });
-  plot.addEventListener("pointerdown", (event) => {
-    const seq = event.target.closest("[data-seq]")?.dataset.seq;
-    if (seq) actions.select(Number(seq), "timeline");
-  });
-  plot.addEventListener("pointermove", (event) => hover(event.target.closest("[data-label]"), event));
-  plot.addEventListener("pointerleave", () => hover(null));
+  bindPointing(scroll, plot, { select: (seq) => actions.select(seq, "timeline"), hover, zoom: zoomBy });
   scroll.addEventListener("keydown", (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1 }[event.key];
     if (!by) return;
     event.preventDefault();
+    if (event.shiftKey) return (scroll.scrollLeft += by * width * 0.25);
     const { entries } = last.state;
     const at = last.ui.selected === null ? entries.length : entries.indexOf(entryAt(last.state, last.ui.selected));
     const next = entries[Math.min(entries.length - 1, Math.max(0, at + by))];
@@ -79,6 +72,7 @@ export function createTimeline(root, actions) {
   }
 
   function hover(node, event) {
+    actions.point(node?.dataset.seq ? Number(node.dataset.seq) : null, "timeline");
     tooltip.hidden = !node;
     if (!node) return;
     say(tooltip, node.dataset.label);
@@ -106,7 +100,8 @@ export function createTimeline(root, actions) {
     seen = { state, width, left, ui: uiKey(ui) };
     const turn = turnOf(view);
     const window = windowOf(state, { scope: ui.scope, turn, now });
-    empty.hidden = window !== null;
+    sample.node.hidden = window !== null;
+    if (!window) sample.draw(width + LABELS - 28);
     names.parentNode.hidden = window === null;
     scopes.forEach((button, i) => mark(button, "aria-pressed", String(["turn", "session"][i] === ui.scope)));
     mark(follow, "aria-pressed", String(ui.isFollowing));
@@ -137,8 +132,9 @@ export function createTimeline(root, actions) {
     mark(plot, "height", rows.height);
     mark(names, "height", rows.height);
     mark(plot, "viewBox", `${left} 0 ${width} ${rows.height}`);
-    const picked = { seq: ui.selected, ref: chosen?.ref ?? null };
-    paint(layers[0], [...rowShapes(rows, left, right), ...axisShapes(axis(state, scale, ui.scope, turn, left, right), rows), ...pointFor(chosen, scale, rows, left, right)]);
+    const near = ui.pointed === null ? null : entryAt(state, ui.pointed);
+    const picked = { seq: ui.selected, ref: chosen?.ref ?? null, near: near?.ref ?? null };
+    paint(layers[0], [...rowShapes(rows, left, right), ...axisShapes(axis(state, scale, ui.scope, turn, left, right), rows), ...gaps(state, scale, rows, left, right), ...pointFor(chosen, scale, rows, left, right)]);
     paint(layers[1], shapes.arrows.flatMap((arrow) => arrowShape(arrow, picked)));
     const obstacles = [...shapes.bars, ...shapes.marks.filter((m) => m.shape === "block"), ...edges(state, scale, ui.scope, rows)];
     paint(layers[2], shapes.bars.flatMap((bar) => barShapes(bar, obstacles, picked, left, right)));
@@ -150,7 +146,7 @@ export function createTimeline(root, actions) {
   return { render };
 }
 
-const uiKey = (ui) => `${ui.selected} ${ui.scope} ${ui.zoom} ${ui.isFollowing} ${ui.turn} ${ui.tab}`;
+const uiKey = (ui) => `${ui.selected} ${ui.pointed} ${ui.scope} ${ui.zoom} ${ui.isFollowing} ${ui.turn} ${ui.tab}`;
 
 /** An accepted message has no turn of its own yet: it belongs to the one that begins with it. */
 function turnNumber(state, x) {
@@ -165,6 +161,19 @@ function heading(state, turn, scope, now) {
     return `${count(state.turns.length, "turn")} · ${span((runningTurn(state) ? now : state.entries.at(-1).t) - from)}, idle times folded`;
   }
   return turn ? `turn ${turn.n} · ${duration((turn.endAt ?? now) - turn.startAt)}` : "";
+}
+
+/** Where entries are missing, that is said in the picture too. */
+function gaps(state, scale, rows, left, right) {
+  return state.gaps.flatMap((gap) => {
+    const behind = entryAt(state, gap.to + 1);
+    const x = behind ? Math.round(scale.x(behind.t)) : -1;
+    if (x < left || x > right) return [];
+    return [
+      { key: `gap ${gap.from}`, tag: "line", attrs: { class: "gapline", x1: x, x2: x, y1: 20, y2: rows.height - 4 } },
+      { key: `gaptext ${gap.from}`, tag: "text", attrs: { class: "gaptext", x: x + 5, y: rows.you.middle + 4 }, text: `⋯ ${gap.from} to ${gap.to} are not kept` },
+    ];
+  });
 }
 
 function axis(state, scale, scope, turn, left, right) {
@@ -201,31 +210,4 @@ function nowShapes(x, rows) {
     { key: "now", tag: "line", attrs: { class: "nowline", x1: x, x2: x, y1: 20, y2: rows.height - 6 } },
     { key: "nowtext", tag: "text", attrs: { class: "nowtext", x: x + 4, y: 32 }, text: "now" },
   ];
-}
-
-function namesOf(rows, state) {
-  return Object.values(rows).filter((row) => row.name).flatMap((row) => {
-    const depth = { input: state.depth.input, events: state.depth.events }[row.name];
-    const y = row.middle + 4;
-    return [
-      { key: row.name, tag: "text", attrs: { x: 14, y }, text: row.label },
-      ...(depth === undefined ? [] : [{ key: `${row.name} depth`, tag: "text", attrs: { class: "dim", x: LABELS - 8, y, "text-anchor": "end" }, text: String(depth) }]),
-    ];
-  });
-}
-
-/** Shapes keep their nodes from picture to picture, so that a click or a hover is never lost. */
-function paint(layer, shapes) {
-  keyed(layer, shapes, (shape) => `${shape.tag} ${shape.key}`, (shape) => {
-    const node = s(shape.tag);
-    const part = { node, names: [], update };
-    update(shape);
-    return part;
-    function update(next) {
-      for (const name of part.names) if (!(name in next.attrs)) node.removeAttribute(name);
-      for (const name in next.attrs) mark(node, name, next.attrs[name]);
-      part.names = Object.keys(next.attrs);
-      if (next.text !== undefined) say(node, next.text);
-    }
-  });
 }

@@ -72,6 +72,7 @@ export function createTop(root, sentence, status, tabs, actions, dialogs) {
       const text = JSON.stringify(parts);
       if (text !== words) show(sentence, parts.map(part));
       words = text;
+      mark(sentence, "data-tone", p.tone);
       tabButtons.forEach((button, i) => mark(button, "aria-pressed", String(PANELS[i] === ui.tab)));
     },
   };

@@ -1,6 +1,7 @@
 """From what a user wrote to concrete parts. The only importer of infrastructure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent_lab.application.agent import Agent
@@ -8,6 +9,7 @@ from agent_lab.application.gate import Gate
 from agent_lab.application.ports import Model, Outside
 from agent_lab.application.runtime import Runtime
 from agent_lab.domain.errors import ModelError
+from agent_lab.domain.limits import Limits
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.infrastructure.system import SystemOutside
 
@@ -33,7 +35,12 @@ class DebugRuntime(Runtime):
     ) -> None:
         super().__init__(
             agent,
-            resolve_model(agent.model),
+            resolve_model(
+                agent.model,
+                base_url=agent.base_url,
+                options=agent.model_options,
+                limits=agent.limits,
+            ),
             outside or SystemOutside(),
             session_id=session_id,
             gate=gate,
@@ -48,10 +55,20 @@ def open_agents(agents: Sequence[Agent], *, idle: int = 200, grace: float = 2.0)
     return Agents(agents, DebugRuntime, SystemOutside(), idle=idle, grace=grace)
 
 
-def resolve_model(model: Model | Callable[..., Any] | str) -> Model:
-    """The model object that was meant; raises ModelError for a string that names none."""
+def resolve_model(
+    model: Model | Callable[..., Any] | str,
+    *,
+    base_url: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    limits: Limits | None = None,
+) -> Model:
+    """The model object that was meant; raises ModelError for a string that names none.
+
+    `base_url` is a compatible server's, `options` go into each request's body; both are for
+    strings that name a provider.
+    """
     if isinstance(model, str):
-        return _named(model)
+        return _named(model, base_url, options, limits)
     if isinstance(model, Model):
         return model
     from agent_lab.infrastructure.models.function import FunctionModel
@@ -59,14 +76,29 @@ def resolve_model(model: Model | Callable[..., Any] | str) -> Model:
     return FunctionModel(model)
 
 
-def _named(name: str) -> Model:
+_PROVIDERS = {
+    "openai": ("openai_chat", "OpenAIChat"),
+    "openai-responses": ("openai_responses", "OpenAIResponses"),
+    "anthropic": ("anthropic", "Anthropic"),
+    "gemini": ("gemini", "Gemini"),
+}
+
+
+def _named(
+    name: str, base_url: str | None, options: Mapping[str, Any] | None, limits: Limits | None
+) -> Model:
     kind, _, rest = name.partition(":")
     if kind == "scripted" and rest:
         from agent_lab.infrastructure.models.scripted import ScriptedModel
 
         return ScriptedModel.from_file(rest)
+    if kind in _PROVIDERS and rest:
+        module, model = _PROVIDERS[kind]
+        provider = getattr(import_module(f"agent_lab.infrastructure.models.{module}"), model)
+        return provider(rest, base_url=base_url, options=options, limits=limits)
     raise ModelError(
         f"there is no model {name!r}",
         code="model_unknown",
-        hint='use "scripted:FILE.json", a ScriptedModel, or a function of your own',
+        hint='use "openai:MODEL", "openai-responses:MODEL", "anthropic:MODEL", "gemini:MODEL", '
+        '"scripted:FILE.json", a ScriptedModel, or a function of your own',
     )

@@ -1,6 +1,6 @@
 """What an agent is: instructions, a model, tools and limits, under a name."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agent_lab.application.ports import Model
@@ -14,11 +14,22 @@ class Agent:
     """A named definition; any number of sessions run it at once.
 
     `model` is an object with the `Model` protocol, a function that answers a request, or a string
-    such as `"scripted:FILE.json"`; strings and functions are resolved when a session opens.
+    such as `"anthropic:MODEL"` or `"scripted:FILE.json"`; strings and functions are resolved when
+    a session opens. `base_url` is the address of a server that speaks the provider's format, and
+    `model_options` go into the body of each request as they are, such as `{"temperature": 0}`.
     `tools` are `@tool` functions or plain ones. Raises ToolDefinitionError for two of one name.
     """
 
-    __slots__ = ("instructions", "limits", "model", "name", "schemas", "tools")
+    __slots__ = (
+        "base_url",
+        "instructions",
+        "limits",
+        "model",
+        "model_options",
+        "name",
+        "schemas",
+        "tools",
+    )
 
     def __init__(
         self,
@@ -28,9 +39,13 @@ class Agent:
         instructions: str | None = None,
         tools: Sequence[Tool | Callable[..., Any]] = (),
         limits: Limits | None = None,
+        base_url: str | None = None,
+        model_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
         self.model = model
+        self.base_url = base_url
+        self.model_options = model_options
         self.instructions = instructions
         self.limits = limits or Limits()
         made = [as_tool(candidate) for candidate in tools]

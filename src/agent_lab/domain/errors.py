@@ -193,16 +193,25 @@ class ModelError(AgentLabError):
     """The model could not answer.
 
     `code` is the machine's name for it, `hint` what to do, and `may_pass` whether the same
-    request may work a moment later.
+    request may work a moment later; `retry_after` is the wait in seconds that the provider asked
+    for, if it did; `raw` what it had streamed until then, event by event.
     """
 
     def __init__(
-        self, message: str, *, code: str = "model_error", hint: str = "", may_pass: bool = False
+        self,
+        message: str,
+        *,
+        code: str = "model_error",
+        hint: str = "",
+        may_pass: bool = False,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message or type(self).__name__)
         self.code = code
         self.hint = hint
         self.may_pass = may_pass
+        self.retry_after = retry_after
+        self.raw: tuple[str, ...] = ()
 
 
 class ScriptExhausted(ModelError):

@@ -8,10 +8,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     model_timeout: float = 120.0
     """Longest model call, from the request to the provider's last event."""
+    model_first_byte: float = 60.0
+    """Longest wait for a provider's first event, connecting included."""
+    model_stall: float = 45.0
+    """Longest silence between two events of a provider's stream; comments are silence."""
     model_retries: int = 2
     """Times a failed model call is sent again when the fault may pass."""
     retry_delay: float = 0.5
-    """Wait before the first retry; doubled for each further one."""
+    """Wait before the first retry; doubled for each further one, and up to half of it left off."""
+    retry_after: float = 60.0
+    """Most of a wait that a provider asks for."""
     tool_timeout: float = 30.0
     """Longest tool call, unless the tool has a `timeout` of its own."""
     parallel_tools: int = 8
@@ -49,8 +55,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 _LEAST = {
     "model_timeout": 0,
+    "model_first_byte": 0,
+    "model_stall": 0,
     "model_retries": 0,
     "retry_delay": 0,
+    "retry_after": 0,
     "tool_timeout": 0,
     "grace": 0,
     "text_interval": 0,

@@ -6,6 +6,7 @@ All of them are frozen msgspec structs: they cost a tenth of a frozen dataclass 
 history is read by several tasks at once.
 """
 
+import zlib
 from typing import Any, Literal
 
 import msgspec
@@ -75,10 +76,20 @@ class ChatMessage(_Said, frozen=True, gc=False, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """Tokens as the provider counted them; None where it did not say."""
+    """Tokens as the provider counted them; None where it did not say.
+
+    Whether `input_tokens` holds the cached ones differs by provider (domain/usage.py);
+    `context_tokens` is what the request filled, by that provider's meaning. `cost_usd` is the
+    provider's own word, which few give.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    context_tokens: int | None = None
+    cost_usd: float | None = None
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):
@@ -97,9 +108,12 @@ class CallDelta(msgspec.Struct, frozen=True, gc=False):
 
 
 class Finish(msgspec.Struct, frozen=True, gc=False):
-    """The provider's own last word. A stream that ends without one was cut."""
+    """The provider's own last word. A stream that ends without one was cut.
 
-    reason: FinishReason = "stop"
+    A reason that is none of ours is the provider's own word; no call of such an answer runs.
+    """
+
+    reason: FinishReason | str = "stop"
     usage: Usage | None = None
 
 
@@ -108,7 +122,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
     content: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
-    finish_reason: FinishReason | None = None
+    finish_reason: FinishReason | str | None = None
     usage: Usage | None = None
     thinking: tuple[Thinking, ...] = ()
 
@@ -152,13 +166,35 @@ class ToolSchema(msgspec.Struct, frozen=True):
     parameters: dict[str, Any]
 
 
+class Wire(msgspec.Struct):
+    """What went over the wire for one request, for a model that has a wire.
+
+    `sha256` is of the body's bytes as they went out; `options` is what the model put into the body
+    besides model, history and tools.
+    """
+
+    sha256: str
+    options: dict[str, Any]
+    _events: bytes = b""
+
+    def keep(self, events: list[str]) -> None:
+        """The answer's events as they came; packed, for they repeat themselves."""
+        self._events = zlib.compress(msgspec.json.encode(events), 1)
+
+    @property
+    def events(self) -> list[str]:
+        """What came, event by event; empty while the answer runs."""
+        return msgspec.json.decode(zlib.decompress(self._events)) if self._events else []
+
+
 class ModelRequest(msgspec.Struct, frozen=True, gc=False):
     """What a model is asked: instructions, the history it may see, and the tools.
 
     `messages` is a list that only ever grows, shared with the conversation and never copied:
     this request sees `messages[start:stop]`. A model that wants them calls `history()`.
     `call` counts the model calls of this session from 1; retries are counted too.
-    `answers` counts the answers the session has had before this call.
+    `answers` counts the answers the session has had before this call. `wire` is there once a
+    provider's model has written the body.
     """
 
     session_id: str
@@ -171,6 +207,11 @@ class ModelRequest(msgspec.Struct, frozen=True, gc=False):
     stop: int
     call: int
     answers: int
+    wire: Wire | None = None
+
+    def goes_out(self, wire: Wire) -> None:
+        """Told once, by the model that sends the request, before it first waits."""
+        msgspec.structs.force_setattr(self, "wire", wire)
 
     def history(self) -> list[ChatMessage]:
         """The messages this request carries, oldest first; a copy of the part of the list."""

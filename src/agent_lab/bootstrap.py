@@ -1,7 +1,9 @@
 """From what a user wrote to concrete parts. The only importer of infrastructure."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_lab.application.agent import Agent
@@ -15,6 +17,7 @@ from agent_lab.infrastructure.system import SystemOutside
 
 if TYPE_CHECKING:
     from agent_lab.application.agents import Agents
+    from agent_lab.infrastructure.models.cassette import Tape
 
 
 class DebugRuntime(Runtime):
@@ -22,6 +25,7 @@ class DebugRuntime(Runtime):
 
     `history` continues a saved conversation: calls that a crash left open are closed as `lost`.
     `gate` holds hops, `outside` gives wall time and ids; both are for tests and debuggers.
+    `tape` records what a provider's model sends and gets, or plays it again (see `open_tape`).
     """
 
     def __init__(
@@ -32,6 +36,7 @@ class DebugRuntime(Runtime):
         history: Sequence[ChatMessage] = (),
         gate: Gate | None = None,
         outside: Outside | None = None,
+        tape: "Tape | None" = None,
     ) -> None:
         super().__init__(
             agent,
@@ -40,6 +45,7 @@ class DebugRuntime(Runtime):
                 base_url=agent.base_url,
                 options=agent.model_options,
                 limits=agent.limits,
+                tape=tape,
             ),
             outside or SystemOutside(),
             session_id=session_id,
@@ -48,11 +54,21 @@ class DebugRuntime(Runtime):
         )
 
 
-def open_agents(agents: Sequence[Agent], *, idle: int = 200, grace: float = 2.0) -> "Agents":
+def open_agents(
+    agents: Sequence[Agent], *, idle: int = 200, grace: float = 2.0, tape: "Tape | None" = None
+) -> "Agents":
     """The registry of these agents and their sessions; enter it with `async with`. See Agents."""
     from agent_lab.application.agents import Agents
 
-    return Agents(agents, DebugRuntime, SystemOutside(), idle=idle, grace=grace)
+    make = partial(DebugRuntime, tape=tape) if tape is not None else DebugRuntime
+    return Agents(agents, make, SystemOutside(), idle=idle, grace=grace)
+
+
+def open_tape(folder: str | Path, *, record: bool) -> "Tape":
+    """A folder of recordings, to be written or played; raises ModelError `cassette_unusable`."""
+    from agent_lab.infrastructure.models.cassette import Tape
+
+    return Tape(folder, "record" if record else "replay")
 
 
 def resolve_model(
@@ -61,14 +77,15 @@ def resolve_model(
     base_url: str | None = None,
     options: Mapping[str, Any] | None = None,
     limits: Limits | None = None,
+    tape: "Tape | None" = None,
 ) -> Model:
     """The model object that was meant; raises ModelError for a string that names none.
 
-    `base_url` is a compatible server's, `options` go into each request's body; both are for
-    strings that name a provider.
+    `base_url` is a compatible server's, `options` go into each request's body, `tape` records or
+    replays; all are for strings that name a provider.
     """
     if isinstance(model, str):
-        return _named(model, base_url, options, limits)
+        return _named(model, base_url, options, limits, tape)
     if isinstance(model, Model):
         return model
     from agent_lab.infrastructure.models.function import FunctionModel
@@ -85,7 +102,11 @@ _PROVIDERS = {
 
 
 def _named(
-    name: str, base_url: str | None, options: Mapping[str, Any] | None, limits: Limits | None
+    name: str,
+    base_url: str | None,
+    options: Mapping[str, Any] | None,
+    limits: Limits | None,
+    tape: "Tape | None",
 ) -> Model:
     kind, _, rest = name.partition(":")
     if kind == "scripted" and rest:
@@ -95,7 +116,7 @@ def _named(
     if kind in _PROVIDERS and rest:
         module, model = _PROVIDERS[kind]
         provider = getattr(import_module(f"agent_lab.infrastructure.models.{module}"), model)
-        return provider(rest, base_url=base_url, options=options, limits=limits)
+        return provider(rest, base_url=base_url, options=options, limits=limits, tape=tape)
     raise ModelError(
         f"there is no model {name!r}",
         code="model_unknown",

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import httpx2
 
 from agent_lab.domain.breaker import Breaker
+from agent_lab.infrastructure.models.cassette import Tape
 from agent_lab.infrastructure.models.transport import Transport
 
 KEPT = 20
@@ -127,14 +128,13 @@ async def connections() -> Connections:
     return found
 
 
-def http_client(url: str, below: httpx2.AsyncBaseTransport | None) -> httpx2.AsyncClient:
-    """A client that follows nothing and waits as long as we do; `below` in place of sockets."""
-    return httpx2.AsyncClient(
-        transport=Transport(below or _sockets(url)), follow_redirects=False, timeout=None
-    )
+def http_client(url: str, tape: Tape | None) -> httpx2.AsyncClient:
+    """A client that follows nothing and waits as long as we do."""
+    below = tape.transport(lambda: _sockets(url)) if tape is not None else _sockets(url)
+    return httpx2.AsyncClient(transport=Transport(below), follow_redirects=False, timeout=None)
 
 
-def _sockets(url: str) -> httpx2.AsyncHTTPTransport:
+def _sockets(url: str) -> httpx2.AsyncBaseTransport:
     address = httpx2.URL(url)
     proxies = getproxies()
     proxy = proxies.get(address.scheme) or proxies.get("all")

@@ -21,6 +21,7 @@ from agent_lab.domain.dialects import encode_body
 from agent_lab.domain.errors import ModelError
 from agent_lab.domain.limits import Limits
 from agent_lab.domain.messages import Finish, ModelEvent, ModelRequest, Sent
+from agent_lab.infrastructure.models.cassette import Tape
 from agent_lab.infrastructure.models.clients import Client, Pool, connections, http_client
 from agent_lab.infrastructure.models.sse import EventSplitter, ServerEvent
 from agent_lab.infrastructure.models.transport import (
@@ -82,16 +83,16 @@ class ProviderModel(ABC):
         base_url: str | None = None,
         options: Mapping[str, Any] | None = None,
         limits: Limits | None = None,
-        below: httpx2.AsyncBaseTransport | None = None,
+        tape: Tape | None = None,
     ) -> None:
-        """`below` takes the place of the sockets: a cassette."""
+        """`tape` records what goes over the wire, or plays it again."""
         self.name = name
         self.base_url = _address(base_url or self.default_url)
         self._options = dict(options or {})
         self._limits = limits or Limits()
-        self._below = below
+        self._tape = tape
         self._sdk = self._import()
-        self._key = self._find_key(own_server=base_url is not None or below is not None)
+        self._key = self._find_key(own_server=base_url is not None or tape is not None and tape.mode == "replay")
 
     # -- what a subclass knows -------------------------------------------------------------------
 
@@ -126,7 +127,7 @@ class ProviderModel(ABC):
         ticket = breaker.admit(loop.time())
         if ticket is None:
             raise _open_circuit(host, breaker, loop.time())
-        pool = all_.pool((self.provider, self.base_url, self._key, self._below), self._client)
+        pool = all_.pool((self.provider, self.base_url, self._key, self._tape), self._client)
         client = pool.take()
         try:
             async with aclosing(self._ask(client, Exchange(body), breaker)) as events:
@@ -225,7 +226,7 @@ class ProviderModel(ABC):
     # -- what it stands on -----------------------------------------------------------------------
 
     def _client(self) -> Client:
-        http = http_client(self.base_url, self._below)
+        http = http_client(self.base_url, self._tape)
         return Client(http, self.connect(self._sdk, http, self._key))
 
     def _import(self) -> ModuleType:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent_lab.domain.actions import CallModel, EndTurn, RunTools, Wait
 from agent_lab.domain.conversation import Conversation
 from agent_lab.domain.dialects import openai_chat
-from agent_lab.domain.limits import Limits
+from agent_lab.domain.limits import Again, Limits
 from agent_lab.domain.messages import (
     MODES,
     CallDelta,
@@ -208,7 +208,7 @@ class Arrivals:
         assert self.conversation.answered(self.conversation.call) is None
         self.decide(
             self.conversation.call_failed(
-                self.conversation.call, "cut", "cut", "again", may_pass=True
+                self.conversation.call, "cut", "cut", "again", again=Again()
             )
         )
 

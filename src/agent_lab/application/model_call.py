@@ -8,12 +8,14 @@ from asyncio import CancelledError
 from collections.abc import AsyncIterator, Awaitable, Callable
 from inspect import iscoroutine
 from typing import cast
+from zlib import crc32
 
 from agent_lab.application.foreign import InContext, place, said
 from agent_lab.application.logs import log
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.session import Session
 from agent_lab.domain.errors import ModelError, QueueClosed
+from agent_lab.domain.limits import Again
 from agent_lab.domain.messages import ModelEvent, ModelRequest, TextDelta, clean, malformed
 from agent_lab.domain.payloads import Text
 from agent_lab.domain.redaction import SECRETS
@@ -55,17 +57,23 @@ class ModelCall:
         try:
             await InContext(self._listen(), self._nudge, session.context.copy())
         except ModelError as error:
+            again = Again(error.retry_after, self._spread) if error.may_pass else None
             decided = self._conversation.call_failed(
                 self._request.call,
                 error.code,
                 SECRETS.redact(str(error)),
                 SECRETS.redact(error.hint),
-                may_pass=error.may_pass,
+                again=again,
             )
             session.decide(decided)
         finally:
             clock.clear(self._deadline)
             clock.clear(self._alarm)
+
+    @property
+    def _spread(self) -> float:
+        """By chance among sessions, and the same in each replay of one."""
+        return crc32(f"{self._session.session_id} {self._request.call}".encode()) / (1 << 32)
 
     async def _listen(self) -> None:
         try:

@@ -63,7 +63,7 @@ class Assembly:
             return None
         return self._joined(self._finish.reason, self._finish.usage)
 
-    def _joined(self, reason: FinishReason, usage: Usage | None) -> Reply:
+    def _joined(self, reason: FinishReason | str, usage: Usage | None) -> Reply:
         calls = tuple(
             ToolCall(partial.id, partial.name, {}, "".join(partial.arguments))
             for _, partial in sorted(self._calls.items())

@@ -20,7 +20,7 @@ from agent_lab.domain.actions import (
 from agent_lab.domain.assembly import Assembly
 from agent_lab.domain.calls import Calls, answer, late
 from agent_lab.domain.inbox import At, Inbox
-from agent_lab.domain.limits import Limits
+from agent_lab.domain.limits import Again, Limits
 from agent_lab.domain.messages import ChatMessage, ModelEvent, Reply, ReplyKind, clean
 from agent_lab.domain.payloads import (
     AnyPayload,
@@ -199,24 +199,24 @@ class Conversation:
         return (answer(self.history, self.turn, self.step, text, (), reply.thinking),)
 
     def call_failed(
-        self, call: int, code: str, message: str, hint: str, *, may_pass: bool = False
+        self, call: int, code: str, message: str, hint: str, *, again: Again | None = None
     ) -> Decided:
         """Model call number `call` failed: it will be made again, as the same step, or it is over.
 
-        Nothing of a failed call is kept.
+        Nothing of a failed call is kept. Without `again` the fault does not pass.
         """
         if not self.calling or call != self.call:
             return ()
         message, hint = clean(message)[:10_000], clean(hint)[:10_000]
-        if not may_pass or self._attempt >= self._limits.model_retries:
+        if again is None or self._attempt >= self._limits.model_retries:
             return self._fail(
                 code, message, hint or f"look up {code!r} where your model comes from"
             )
         self._attempt += 1
-        self._delay = delay = self._limits.retry_delay * 2 ** (self._attempt - 1)
+        self._delay = delay = again.delay(self._attempt, self._limits)
         self.calling, self._assembly, self._reply = False, None, None
-        again = Retrying(**self.at, attempt=self._attempt, delay=delay, code=code, message=message)
-        return (again,)
+        said = Retrying(**self.at, attempt=self._attempt, delay=delay, code=code, message=message)
+        return (said,)
 
     def waited(self) -> None:
         """The delay before the next attempt is over."""

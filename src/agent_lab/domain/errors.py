@@ -194,7 +194,7 @@ class ModelError(AgentLabError):
 
     `code` is the machine's name for it, `hint` what to do, and `may_pass` whether the same
     request may work a moment later; `retry_after` is the wait in seconds that the provider asked
-    for, if it did; `raw` what it had streamed until then, event by event.
+    for, if it did.
     """
 
     def __init__(
@@ -211,7 +211,6 @@ class ModelError(AgentLabError):
         self.hint = hint
         self.may_pass = may_pass
         self.retry_after = retry_after
-        self.raw: tuple[str, ...] = ()
 
 
 class ScriptExhausted(ModelError):

@@ -53,6 +53,23 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"Limits.{name} is {value!r}; it must be {least} at least")
 
 
+class Again(msgspec.Struct, frozen=True):
+    """A failed model call may be made again.
+
+    `asked` is the wait in seconds that the provider asked for. `spread`, from 0 to 1, is how much
+    of half a delay is left off, so that those who failed together do not come back together.
+    """
+
+    asked: float | None = None
+    spread: float = 0.0
+
+    def delay(self, attempt: int, limits: Limits) -> float:
+        """Seconds to wait before attempt number `attempt`, from 1."""
+        if self.asked is not None:
+            return min(self.asked, limits.retry_after)
+        return limits.retry_delay * 2 ** (attempt - 1) * (1 - self.spread / 2)
+
+
 _LEAST = {
     "model_timeout": 0,
     "model_first_byte": 0,

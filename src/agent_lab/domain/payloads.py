@@ -95,13 +95,18 @@ class ModelRequested(Payload, frozen=True, gc=False, tag="model_request", kw_onl
     request: ModelRequest
 
     def as_dict(self) -> dict[str, Any]:
-        """With `dialect`, `model` and the `body` as sent, rendered now and whole."""
+        """With `dialect`, `model` and the `body` as sent, rendered now and whole.
+
+        `sha256` is of the bytes that went out, for a model that sends any.
+        """
+        wire = self.request.wire
         return {
             "type": "model_request",
             "turn": self.turn,
             "step": self.step,
             "dialect": self.request.dialect,
             "model": self.request.model,
+            **({"sha256": wire.sha256} if wire else {}),
             "body": render_body(self.request),
         }
 

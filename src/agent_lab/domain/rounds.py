@@ -8,8 +8,8 @@ import msgspec
 from agent_lab.domain.messages import ChatMessage, Reply, ReplyKind, ToolCall, clean
 from agent_lab.domain.payloads import ToolCalled
 
-CUT_SHORT = ("length", "content_filter")
-"""Finish reasons after which no call of the answer runs, even one that parses."""
+WHOLE = ("stop", "tool_calls", None)
+"""Finish reasons after which calls run; after any other, a provider's own word too, none does."""
 
 
 class Round:
@@ -124,7 +124,7 @@ def parse_calls(reply: Reply, number: int, known: Iterable[str]) -> Parsed:
     calls: list[ToolCall] = []
     closed: list[ChatMessage] = []
     seen: set[str] = set()
-    cut = reply.finish_reason in CUT_SHORT
+    cut = reply.finish_reason not in WHOLE
     for index, said in enumerate(reply.tool_calls):
         call_id = _unique(clean(said.id) or f"call_{number}_{index}", seen)
         call, bad = _with_arguments(said, call_id)

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from agent_lab.application.agents import Agents, UnknownSession
 from agent_lab.application.served import ServedSession
-from agent_lab.domain.payloads import ModelRequested
+from agent_lab.domain.payloads import ModelRequested, ModelResponded, Retrying, TurnFailed
 from agent_lab.domain.redaction import SECRETS
 from agent_lab.presentation.encoder import hidden_text
 from agent_lab.presentation.views import Encoders, agent_view, session_view
@@ -84,22 +84,34 @@ class Api:
         return _raw(f'{hidden_text(head)[:-1]},"entries":[{entries}]}}')
 
     async def body(self, request: Request) -> Response:
-        """The whole request of a `model_request` entry, as it was sent."""
+        """The whole request of a `model_request` entry as it was sent; of a `model_response`, the
+        provider's events as they came.
+        """
         session, said = self._session(request), request.path_params["seq"]
         seq = int(said) if said.isascii() and said.isdigit() and len(said) < 16 else 0
         _, found = session.runtime.session.journal.read(seq - 1, 1)
         if not seq or not found or found[0].seq != seq:
             raise HTTPException(404, f"session {session.session_id!r} keeps no entry {said!r}")
         payload = found[0].payload
-        if not isinstance(payload, ModelRequested):
-            raise HTTPException(404, f"entry {seq} is no model_request, so it has no body")
-        return _raw(self._encoders.of(session).whole_body(payload.request))
+        if isinstance(payload, ModelRequested):
+            return _raw(self._encoders.of(session).whole_body(payload.request))
+        if isinstance(payload, ModelResponded | Retrying | TurnFailed):
+            return as_json({"events": _events(session, seq)})
+        raise HTTPException(404, f"entry {seq} is of the type {payload.type}, which has no body")
 
     def _session(self, request: Request) -> ServedSession:
         try:
             return self._agents.session(request.path_params["id"])
         except UnknownSession as error:
             raise HTTPException(404, str(error)) from None
+
+
+def _events(session: ServedSession, seq: int) -> list[str]:
+    """What came over the wire before this entry, for the request that it answers."""
+    _, entries = session.runtime.session.journal.read(0)
+    asked = (e.payload for e in reversed(entries) if e.seq < seq)
+    request = next((one.request for one in asked if isinstance(one, ModelRequested)), None)
+    return request.wire.events if request is not None and request.wire is not None else []
 
 
 def as_json(said: dict[str, Any], status: int = 200) -> Response:

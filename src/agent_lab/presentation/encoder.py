@@ -8,9 +8,10 @@ a body is a piece of what was written; what is too long for a frame is cut to it
 from datetime import UTC, datetime
 
 import msgspec
+from msgspec import structs
 
 from agent_lab.application.journal import Entry
-from agent_lab.domain.dialects import body_with
+from agent_lab.domain.dialects import OWN_BODY, body_with, encode_body
 from agent_lab.domain.dialects.openai_chat import Writer
 from agent_lab.domain.messages import ModelRequest
 from agent_lab.domain.payloads import ModelRequested
@@ -78,16 +79,19 @@ class Encoder:
             start = max(start, request.stop - SHOWN)
             omitted = start - request.start
         head = self._new_head(int((entry.at + self._offset) * 1000))
+        proof = f'"sha256":{_text(request.wire.sha256)},' if request.wire else ""
         text = (
             f'{{"seq":{entry.seq}{head},"type":"model_request",'
             f'"turn":{payload.turn},"step":{payload.step},'
-            f'"dialect":{_text(request.dialect)},"model":{_text(request.model)},'
+            f'"dialect":{_text(request.dialect)},"model":{_text(request.model)},{proof}'
             f'"omitted":{omitted},"body":{self._body(request, start)}}}'
         )
         self._last = (entry.seq, text)
         return text
 
     def _body(self, request: ModelRequest, start: int) -> str:
+        if request.dialect in OWN_BODY:
+            return encode_body(structs.replace(request, start=start)).decode()
         self._write(request)
         around = body_with(request, [])
         first = around.pop("messages")

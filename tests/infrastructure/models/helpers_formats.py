@@ -131,9 +131,7 @@ def _responses(
     if finish:
         ended["incomplete_details"] = {"reason": finish}
     events.append({"type": f"response.{ended['status']}", "response": ended})
-    return [
-        sse({**event, "sequence_number": n}, event["type"]) for n, event in enumerate(events)
-    ]
+    return [sse({**event, "sequence_number": n}, event["type"]) for n, event in enumerate(events)]
 
 
 RESPONSES_USAGE = {

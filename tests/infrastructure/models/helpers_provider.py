@@ -72,6 +72,7 @@ class ProviderServer:
         self.open = 0
         self.accepted = 0
         self.ended = asyncio.Event()
+        self._writers: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -87,8 +88,6 @@ class ProviderServer:
         self._server.close()
         for writer in list(self._writers):
             writer.transport.abort()
-
-    _writers: set[asyncio.StreamWriter] = set()
 
     def url(self, dialect: str) -> str:
         """The `base_url` for a dialect's model."""

@@ -8,7 +8,7 @@ import pytest
 
 from agent_lab.domain.messages import CallDelta, Finish, ModelEvent, TextDelta, Usage
 from tests.infrastructure.models.helpers_formats import Call, answer
-from tests.infrastructure.models.helpers_provider import Answer, ProviderServer, ask, by_dialect
+from tests.infrastructure.models.helpers_provider import Answer, ProviderServer, by_dialect, request
 
 TEXT = ["Let me", " look\u2028 up Oslo’s", " weather 🌦."]
 CALLS: list[Call] = [
@@ -53,7 +53,8 @@ async def test_text_and_calls_come_out_as_they_were_said(
 ) -> None:
     events = answer(dialect, TEXT, CALLS)
     async with ProviderServer(Answer(b"".join(events), framing=framing, size=size)) as server:
-        text, calls, finish = joined(await ask(server.model(dialect)))
+        asked = request(model := server.model(dialect))
+        text, calls, finish = joined([event async for event in model.stream(asked)])
     assert text == "".join(TEXT)
     assert [(call_id, name) for call_id, name, _ in calls.values()] == [
         ("call_a", "get_weather"),
@@ -61,8 +62,8 @@ async def test_text_and_calls_come_out_as_they_were_said(
     ]
     said = [arguments.replace(" ", "") for _, _, arguments in calls.values()]
     assert said == ['{"city":"Oslo"}', '{"city":"Rome"}']
-    assert finish is not None
+    assert finish is not None and asked.wire is not None
     assert (finish.reason, finish.usage) == ("tool_calls", USAGE[dialect])
-    assert [f"data: {raw}\n\n".encode() for raw in finish.raw] == [
+    assert [f"data: {raw}\n\n".encode() for raw in asked.wire.events] == [
         event[event.index(b"data: ") :] for event in events
     ]

@@ -12,23 +12,38 @@ Body = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
 
 
-def encode_body(request: ModelRequest, options: Mapping[str, Any]) -> bytes:
-    """The body as it goes out; `options` stand between the model's name and the rest."""
-    return _encode(body_of(request, options))
+def encode_body(request: ModelRequest, options: Mapping[str, Any] | None = None) -> bytes:
+    """The body as it goes out, or went out; the same bytes each time."""
+    return _encode(render_body(request, options))
 
 
-def body_of(request: ModelRequest, options: Mapping[str, Any]) -> Body:
-    """The body of the request's dialect; one that has none of its own is written as OpenAI Chat."""
+def render_body(request: ModelRequest, options: Mapping[str, Any] | None = None) -> Body:
+    """The whole body, rendered from the conversation now, in the request's dialect.
+
+    `options` stand between the model's name and the rest; without them, those it went out with. A
+    dialect without a body of its own is written as OpenAI Chat.
+    """
+    if options is None:
+        options = request.wire.options if request.wire else {}
     return _BODIES.get(request.dialect, _openai_chat)(request, options)
+
+
+def body_with(request: ModelRequest, messages: list[Body]) -> Body:
+    """The body of OpenAI Chat around history messages that are rendered already."""
+    options = request.wire.options if request.wire else {}
+    return _chat_body(request, options, messages)
 
 
 def _openai_chat(request: ModelRequest, options: Mapping[str, Any]) -> Body:
     writer = openai_chat.Writer()
     wire = [writer.write(message) for message in request.messages[: request.stop]]
+    return _chat_body(request, options, wire[request.start :])
+
+
+def _chat_body(request: ModelRequest, options: Mapping[str, Any], messages: list[Body]) -> Body:
     system = [{"role": "system", "content": request.instructions}] if request.instructions else []
     tools = {"tools": openai_chat.render_tools(request.tools)} if request.tools else {}
-    messages = [*system, *wire[request.start :]]
-    return {"model": request.model, **options, **tools, "messages": messages}
+    return {"model": request.model, **options, **tools, "messages": [*system, *messages]}
 
 
 def _openai_responses(request: ModelRequest, options: Mapping[str, Any]) -> Body:
@@ -91,3 +106,6 @@ _BODIES: dict[str, Callable[[ModelRequest, Mapping[str, Any]], Body]] = {
     "anthropic": _anthropic,
     "gemini": _gemini,
 }
+
+OWN_BODY = frozenset(_BODIES) - {"openai_chat"}
+"""Dialects whose body is not that of OpenAI Chat."""

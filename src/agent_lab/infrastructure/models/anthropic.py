@@ -11,7 +11,8 @@ from agent_lab.domain.messages import CallDelta, Finish, ModelEvent, ModelReques
 from agent_lab.domain.thinking import RedactedThinking, ThinkingBlock
 from agent_lab.domain.usage import cached_beside
 from agent_lab.infrastructure.models.openai_chat import HEADERS
-from agent_lab.infrastructure.models.provider import Decoder, ProviderModel
+from agent_lab.infrastructure.models.provider import ProviderModel
+from agent_lab.infrastructure.models.reading import Decoder
 from agent_lab.infrastructure.models.refusals import stream_error
 from agent_lab.infrastructure.models.sse import ServerEvent
 

@@ -1,8 +1,9 @@
 """Recordings of what went over the wire, and playing them again without a network.
 
 A folder holds one JSON file an exchange, `0001.json` and on: method, path and body of the request,
-status, headers that matter and body of the answer. No address and no request header is kept, so no
-key is, and a recording made against one server plays for another.
+status, headers that matter and body of the answer. No address and no request header is kept, so a
+recording made against one server plays for another; secrets that the process holds are taken out
+of the rest.
 """
 
 import re
@@ -14,6 +15,7 @@ import httpx2
 import msgspec
 
 from agent_lab.domain.errors import ModelError
+from agent_lab.domain.redaction import SECRETS
 
 Mode = Literal["record", "replay"]
 
@@ -59,10 +61,14 @@ class Tape:
         found = sorted(self.folder.glob(_NAME))
         if mode == "record":
             if found:
-                raise _unusable(f"{str(self.folder)!r} holds recordings", "remove them, or name another folder")
+                raise _unusable(
+                    f"{str(self.folder)!r} holds recordings", "remove them, or name another folder"
+                )
             self.folder.mkdir(parents=True, exist_ok=True)
         elif not found:
-            raise _unusable(f"{str(self.folder)!r} holds no recordings", "record a run with --record first")
+            raise _unusable(
+                f"{str(self.folder)!r} holds no recordings", "record a run with --record first"
+            )
         self._left = [(path.name, _read(path)) for path in found] if mode == "replay" else []
         self._used: list[tuple[str, Recording]] = []
         self._count = 0
@@ -145,7 +151,8 @@ class _Recorder(httpx2.AsyncBaseTransport):
     def _keep(self, asked: _Asked, answered: _Answered, body: bytes, *, cut: bool) -> None:
         answered.cut = cut
         try:
-            answered.body = re.findall(r"[^\n]*\n+|[^\n]+", body.decode())
+            text = SECRETS.hide(body.decode())
+            answered.body = re.findall(r"[^\n]*\n+|[^\n]+", text)
         except UnicodeDecodeError:
             answered.body_base64 = body
         self._tape.keep(Recording(request=asked, response=answered))
@@ -203,7 +210,8 @@ class _Played(httpx2.AsyncByteStream):
 
 def _asked(request: httpx2.Request) -> _Asked:
     path = request.url.raw_path.decode()
-    return _Asked(method=request.method, path=path, body=msgspec.json.decode(request.content))
+    body = SECRETS.hide_in(msgspec.json.decode(request.content))
+    return _Asked(method=request.method, path=SECRETS.hide(path), body=body)
 
 
 def _read(path: Path) -> Recording:

@@ -10,7 +10,8 @@ import msgspec
 from agent_lab.domain.messages import CallDelta, Finish, ModelEvent, ModelRequest, TextDelta, Usage
 from agent_lab.domain.thinking import Thought, ThoughtSignature
 from agent_lab.domain.usage import cached_inside, count
-from agent_lab.infrastructure.models.provider import Decoder, ProviderModel
+from agent_lab.infrastructure.models.provider import ProviderModel
+from agent_lab.infrastructure.models.reading import Decoder
 from agent_lab.infrastructure.models.refusals import stream_error
 from agent_lab.infrastructure.models.sse import ServerEvent
 

@@ -15,7 +15,8 @@ from agent_lab.domain.errors import ModelError
 from agent_lab.domain.messages import CallDelta, Finish, ModelEvent, ModelRequest, TextDelta, Usage
 from agent_lab.domain.thinking import ReasoningText
 from agent_lab.domain.usage import cached_inside
-from agent_lab.infrastructure.models.provider import Decoder, ProviderModel
+from agent_lab.infrastructure.models.provider import ProviderModel
+from agent_lab.infrastructure.models.reading import Decoder
 from agent_lab.infrastructure.models.refusals import stream_error
 from agent_lab.infrastructure.models.sse import ServerEvent
 
@@ -39,9 +40,7 @@ class OpenAIChat(ProviderModel):
 
     def connect(self, sdk: ModuleType, http: httpx2.AsyncClient, key: str) -> Any:
         """The SDK's client."""
-        return sdk.AsyncOpenAI(
-            api_key=key, base_url=self.base_url, http_client=http, max_retries=0
-        )
+        return sdk.AsyncOpenAI(api_key=key, base_url=self.base_url, http_client=http, max_retries=0)
 
     async def send(self, client: Any, body: bytes) -> object:
         """POST it."""
@@ -195,8 +194,12 @@ def _text(content: Any) -> str:
         return content
     if not isinstance(content, list):
         return ""
-    parts = [part for part in cast("list[Any]", content) if isinstance(part, dict)]
-    return "".join(str(part.get("text", "")) for part in cast("list[dict[str, Any]]", parts))
+    parts = [
+        cast("dict[str, Any]", part)
+        for part in cast("list[Any]", content)
+        if isinstance(part, dict)
+    ]
+    return "".join(str(part.get("text", "")) for part in parts)
 
 
 def _usage(said: Any) -> Usage | None:

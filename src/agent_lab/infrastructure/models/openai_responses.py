@@ -15,7 +15,7 @@ from agent_lab.domain.messages import CallDelta, Finish, ModelEvent, ModelReques
 from agent_lab.domain.thinking import ReasoningItem
 from agent_lab.domain.usage import cached_inside
 from agent_lab.infrastructure.models.openai_chat import HEADERS, OpenAIChat
-from agent_lab.infrastructure.models.provider import Decoder
+from agent_lab.infrastructure.models.reading import Decoder
 from agent_lab.infrastructure.models.refusals import stream_error
 from agent_lab.infrastructure.models.sse import ServerEvent
 

@@ -121,7 +121,7 @@ def _named(status: int, said: str, wait: float | None, what: str) -> ModelError:
 
 
 def _explained(said: str) -> str:
-    """What a refusal of the history means and what mends it; empty if it is about something else."""
+    """What a refusal of the history means and what mends it; empty for any other."""
     from agent_lab.domain.dialects.explain import explain_error
 
     known = explain_error(said)

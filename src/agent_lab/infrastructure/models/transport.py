@@ -7,7 +7,8 @@ SDK is given an empty one.
 """
 
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from contextvars import ContextVar
 from typing import cast
 
@@ -119,16 +120,17 @@ async def _judge(response: httpx2.Response) -> None:
 async def _beginning(response: httpx2.Response) -> bytes:
     read = bytearray()
     try:
-        async for block in unpacked(response):
-            read += block
-            if len(read) >= BODY_SIZE:
-                break
+        async with aclosing(unpacked(response)) as blocks:
+            async for block in blocks:
+                read += block
+                if len(read) >= BODY_SIZE:
+                    break
     except ModelError:  # the status says more than its body
         pass
     return bytes(read[:BODY_SIZE])
 
 
-async def unpacked(response: httpx2.Response) -> AsyncIterator[bytes]:
+async def unpacked(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
     """The body's bytes, unpacked a block at a time; raises ModelError."""
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "gzip", "x-gzip", "deflate", ""):

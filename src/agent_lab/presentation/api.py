@@ -96,7 +96,7 @@ class Api:
         if isinstance(payload, ModelRequested):
             return _raw(self._encoders.of(session).whole_body(payload.request))
         if isinstance(payload, ModelResponded | Retrying | TurnFailed):
-            return as_json({"events": _events(session, seq)})
+            return _raw(hidden_text({"events": _events(session, seq)}))
         raise HTTPException(404, f"entry {seq} is of the type {payload.type}, which has no body")
 
     def _session(self, request: Request) -> ServedSession:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import structs
 
 from agent_lab.application.journal import Entry
-from agent_lab.domain.dialects import OWN_BODY, body_with, encode_body
+from agent_lab.domain.dialects import OWN_BODY, body_with, render_body
 from agent_lab.domain.dialects.openai_chat import Writer
 from agent_lab.domain.messages import ModelRequest
 from agent_lab.domain.payloads import ModelRequested
@@ -91,7 +91,7 @@ class Encoder:
 
     def _body(self, request: ModelRequest, start: int) -> str:
         if request.dialect in OWN_BODY:
-            return encode_body(structs.replace(request, start=start)).decode()
+            return hidden_text(render_body(structs.replace(request, start=start)))
         self._write(request)
         around = body_with(request, [])
         first = around.pop("messages")

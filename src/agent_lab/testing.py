@@ -14,8 +14,9 @@ from agent_lab.application.ports import Model, Outside
 from agent_lab.application.simulation import Deadlock, SimulatedLoop
 from agent_lab.application.tools import Tool
 from agent_lab.bootstrap import DebugRuntime
-from agent_lab.domain.dialects import openai_chat
-from agent_lab.domain.dialects.check import check_history
+from agent_lab.domain.dialects.check import DIALECTS, check_history
+from agent_lab.domain.dialects.rendering import written
+from agent_lab.domain.dialects.violations import Violation
 from agent_lab.domain.limits import Limits
 from agent_lab.domain.messages import ChatMessage, FinishReason, Usage
 from agent_lab.domain.thinking import Thinking
@@ -124,7 +125,6 @@ class SeededOutside:
         return f"{prefix}_{self._seed}_{next(self._counts.setdefault(prefix, count(1)))}"
 
 
-_NOT_CHAT = frozenset(("openai_responses", "deepseek_responses", "anthropic", "gemini"))
 _outside: ContextVar[Outside | None] = ContextVar("agent_lab_outside", default=None)
 
 
@@ -182,26 +182,27 @@ def assert_provider_valid(
 ) -> None:
     """Fail with every violation, its explanation and its fix, if a provider would refuse this.
 
-    `history` is a session's, which is rendered as OpenAI Chat, or messages in the wire format of
+    `history` is a session's, which is rendered for each dialect, or messages in the wire format of
     the dialects; without dialects it is checked as `openai_chat`. Warnings are let pass.
     """
-    writer = openai_chat.Writer()
-    wire: list[dict[str, Any]] = []
-    for message in history:
-        if isinstance(message, ChatMessage):
-            if foreign := sorted(_NOT_CHAT.intersection(dialects)):
-                raise ValueError(
-                    f"a session's history is not rendered as {foreign[0]!r} yet; give messages in "
-                    "that wire format"
-                )
-            wire.append(writer.write(message))
-        else:
-            wire.append(message)
     faults = [
         f"{dialect}: {fault.rule} at {fault.where}: {fault.explanation} Fix: {fault.fix}"
         for dialect in dialects or ("openai_chat",)
-        for fault in check_history(wire, dialect)
+        for fault in _faults(history, dialect)
         if fault.severity == "error"
     ]
     if faults:
         raise AssertionError("\n".join(faults))
+
+
+def _faults(
+    history: Sequence[ChatMessage] | Sequence[dict[str, Any]], dialect: str
+) -> list[Violation]:
+    """Of a session's history those in its format: what one server wants besides is met in sending."""
+    ours = [message for message in history if isinstance(message, ChatMessage)]
+    wire = [message for message in history if not isinstance(message, ChatMessage)]
+    if not ours:
+        return check_history(wire, dialect)
+    if wire:
+        raise ValueError("give ChatMessages or wire messages, not both in one list")
+    return check_history(written(ours, dialect).messages, DIALECTS[dialect].format)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from agent_lab.domain.conversation import Conversation
 from agent_lab.domain.dialects import openai_chat
+from agent_lab.domain.dialects.formats import FORMATS
+from agent_lab.domain.dialects.rendering import written
 from agent_lab.domain.limits import Limits
 from agent_lab.domain.messages import ChatMessage, FinishReason, Reply, ToolCall
 from agent_lab.testing import assert_provider_valid
@@ -59,7 +62,21 @@ def test_history_is_valid_whatever_names_ids_and_arguments_the_model_makes_up(
         answered(conversation, reply)
         conversation.cancel()
 
-    assert_provider_valid(conversation.history, *SERVERS)
+    assert_provider_valid(openai_chat.render(conversation.history), *SERVERS)
+    assert_provider_valid(conversation.history, *FORMATS)
+
+
+@given(st.lists(ANSWERS, min_size=1, max_size=4))
+def test_names_that_a_model_made_up_are_names_in_every_format(replies: list[Reply]) -> None:
+    conversation = Conversation({"wait"}, Limits())
+    for number, reply in enumerate(replies):
+        asked(conversation, number)
+        answered(conversation, reply)
+        conversation.cancel()
+
+    for wire_format in FORMATS:
+        names = re.findall(r"'name': '([^']*)'", str(written(conversation.history, wire_format)))
+        assert [name for name in names if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name)] == []
 
 
 @given(RAW)

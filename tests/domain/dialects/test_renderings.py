@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_lab.domain.dialects import anthropic, gemini, openai_chat, openai_responses
-from agent_lab.domain.dialects.check import check_history
+from agent_lab.domain.dialects.check import DIALECTS, check_history
+from agent_lab.domain.dialects.rendering import rendered
 from agent_lab.domain.messages import ChatMessage, ToolCall
 from agent_lab.domain.thinking import (
     ReasoningItem,
@@ -18,6 +19,7 @@ from agent_lab.domain.thinking import (
     Thought,
     ThoughtSignature,
 )
+from tests.domain.dialects.histories import PROFILES
 from tests.domain.dialects.shared_cases import scenarios
 
 RENDER: dict[str, Callable[[list[ChatMessage]], list[dict[str, Any]]]] = {
@@ -124,6 +126,22 @@ def test_what_is_written_of_any_conversation_is_valid(
     writer = "openai_responses" if dialect == "deepseek_responses" else dialect
 
     assert check_history(RENDER[writer](messages), dialect) == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_any_conversation_is_rendered_valid_for_every_server_and_profile(dialect: str) -> None:
+    @settings(max_examples=40)
+    @given(talks(), st.sampled_from(PROFILES.get(dialect, [{}])))
+    def holds(messages: list[ChatMessage], profile: dict[str, Any]) -> None:
+        result = rendered(messages, dialect, **profile)
+
+        faults = check_history(result.messages, dialect, **profile)
+        assert [fault for fault in faults if fault.severity == "error"] == []
+        assert len(result.places) == len(result.messages)
+        assert {place for place in result.places if place is not None} <= {*range(len(messages))}
+        assert "and now?" in str(result.messages[-1])
+
+    holds()
 
 
 @given(talks())

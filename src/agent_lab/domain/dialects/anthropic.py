@@ -7,11 +7,10 @@ a message with thinking begins with it.
 """
 
 import re
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from agent_lab.domain.dialects.wire_ids import CallIds, failed
+from agent_lab.domain.dialects.wire_ids import CallIds, failed, runs, wire_name
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.domain.thinking import RedactedThinking, ThinkingBlock
 
@@ -23,15 +22,20 @@ BLANK = "(empty message)"
 
 def render(messages: Sequence[ChatMessage]) -> list[WireMessage]:
     """A whole history on the wire. Instructions go into the request's `system`, not in here."""
+    return [wire for _, wire in placed(messages)]
+
+
+def placed(messages: Sequence[ChatMessage]) -> Iterator[tuple[int, WireMessage]]:
+    """The same, each with the place of the (first) message that it tells."""
     ids = CallIds(_fit)
-    wire: list[WireMessage] = []
-    for is_reply, group in groupby(messages, lambda message: message.role == "tool"):
+    for place, is_reply, run in runs(messages):
         if is_reply:
-            results = [_result(*replied) for replied in ids.in_call_order(list(group))]
-            wire.append({"role": "user", "content": results})
-        else:
-            wire += [written for message in group if (written := _message(message, ids))]
-    return wire
+            results = [_result(*replied) for replied in ids.in_call_order(run)]
+            yield place, {"role": "user", "content": results}
+            continue
+        for n, message in enumerate(run, place):
+            if written := _message(message, ids):
+                yield n, written
 
 
 def _fit(call_id: str) -> str:
@@ -53,7 +57,7 @@ def _assistant(message: ChatMessage, ids: CallIds) -> WireMessage | None:
     text = message.content or ""
     said = [{"type": "text", "text": text}] if text.strip() else []
     called = [
-        {"type": "tool_use", "id": wire_id, "name": call.name, "input": call.arguments}
+        {"type": "tool_use", "id": wire_id, "name": wire_name(call.name), "input": call.arguments}
         for wire_id, call in (ids.open_round(message.tool_calls) if message.tool_calls else ())
     ]
     if not (said or called):

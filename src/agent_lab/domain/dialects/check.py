@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from agent_lab.domain.dialects.formats import wrong_format
 from agent_lab.domain.dialects.rules.anthropic_rules import ANTHROPIC
 from agent_lab.domain.dialects.rules.gemini_rules import GEMINI
 from agent_lab.domain.dialects.rules.mistral_rules import MISTRAL
@@ -35,7 +36,8 @@ def check_history(
     `messages` and `tools` are in the dialect's wire format: Chat `messages`, a Responses `input`,
     Gemini `contents`. `profile` says what the verdict depends on: `model`, `thinking`, `store`,
     `tokenizer`, `mistral_common`, `template`, `era`, `produced`, `original_content`. A history
-    without errors (warnings are none) is valid. Linear in the messages: 10,000 take less than
+    without errors (warnings are none) is valid. A list that is plainly in another provider's format
+    has that one fault, `wrong_format`. Linear in the messages: 10,000 take less than
     100 ms. Raises `HistoryUnreadable`, `UnknownDialect`, `UnknownProfileKey`.
     """
     return check(read_history(messages, dialect, tools, profile))
@@ -56,6 +58,8 @@ def read_history(messages: Any, dialect: str, tools: Any, profile: dict[str, Any
 def check(history: History) -> list[Violation]:
     """The violations of a history that was read."""
     provider = DIALECTS[history.dialect]
+    if wrong := wrong_format(history.messages, provider.format):
+        return [violation(*wrong)]
     view = provider.read(history)
     found = [(rule, finding) for rule in provider.rules for finding in rule.finds(view)]
     found.sort(key=_place)

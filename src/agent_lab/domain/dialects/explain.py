@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from agent_lab.domain.dialects.check import DIALECTS, check_history
+from agent_lab.domain.dialects.formats import WRONG
 from agent_lab.domain.dialects.rules.rule import Rule
 from agent_lab.domain.dialects.violations import Violation
 
@@ -116,7 +117,7 @@ def _templates() -> tuple[_Template, ...]:
     return tuple(
         template
         for dialect, provider in DIALECTS.items()
-        for rule in provider.rules
+        for rule in (*provider.rules, WRONG[provider.format])
         for template in _of_rule(dialect, rule)
         if template.letters >= FEWEST
     )

@@ -6,12 +6,12 @@ instead of answering. Neighbours of one role are joined. Thought signatures go b
 came with; where Gemini 3 wants one and there is none, Google's own stand-in takes its place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 from agent_lab.domain.dialects.rules.profile import of_family
-from agent_lab.domain.dialects.wire_ids import CallIds, failed
+from agent_lab.domain.dialects.wire_ids import CallIds, failed, wire_name
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.domain.thinking import Thought, ThoughtSignature
 
@@ -23,22 +23,28 @@ NO_SIGNATURE = "skip_thought_signature_validator"
 
 def render(messages: Sequence[ChatMessage], *, model: str = "") -> list[WireMessage]:
     """A whole history as `contents`. Instructions go into the request's `systemInstruction`."""
+    return [content for _, content in placed(messages, model=model)]
+
+
+def placed(
+    messages: Sequence[ChatMessage], *, model: str = ""
+) -> Iterator[tuple[int, WireMessage]]:
+    """The same, each with the place of the first message that it tells."""
     ids = CallIds(lambda call: call or "call")
     stand_in = NO_SIGNATURE if of_family(model, "gemini-3") else None
-    contents: list[WireMessage] = []
-    kept = (message for message in messages if _says_something(message))
+    kept = [said for said in enumerate(messages) if _says_something(said[1])]
     for side, group in groupby(kept, _side):
+        places, run = zip(*group, strict=True)
         if side == "tool":
-            replies = ids.in_call_order(list(group))
+            replies = ids.in_call_order(run)
             parts = [_response(wire_id, reply, ids.name_of(reply)) for wire_id, reply in replies]
         else:
-            parts = [part for message in group for part in _parts(message, ids, stand_in)]
-        contents.append({"role": "user" if side == "tool" else side, "parts": parts})
-    return contents
+            parts = [part for message in run for part in _parts(message, ids, stand_in)]
+        yield places[0], {"role": "user" if side == "tool" else side, "parts": parts}
 
 
-def _side(message: ChatMessage) -> str:
-    match message.role:
+def _side(said: tuple[int, ChatMessage]) -> str:
+    match said[1].role:
         case "assistant":
             return "model"
         case "tool":
@@ -65,7 +71,9 @@ def _parts(message: ChatMessage, ids: CallIds, stand_in: str | None) -> list[Wir
     calls = ids.open_round(message.tool_calls) if message.tool_calls else ()
     for n, (wire_id, call) in enumerate(calls, 1):
         parts += [part for before, part in thought if before == n]
-        part = {"functionCall": {"name": call.name, "args": call.arguments, "id": wire_id}}
+        part = {
+            "functionCall": {"name": wire_name(call.name), "args": call.arguments, "id": wire_id}
+        }
         parts.append(_signed(part, signatures.get(n) or (stand_in if n == 1 else None)))
     return parts
 

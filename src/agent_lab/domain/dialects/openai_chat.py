@@ -8,18 +8,16 @@ server gave beside the text goes back in the field it came in.
 """
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from agent_lab.domain.dialects.wire_ids import wire_name
 from agent_lab.domain.messages import ChatMessage, ToolCall, ToolSchema
 from agent_lab.domain.thinking import ReasoningText
 
 WireMessage = dict[str, Any]
 
 _ID_LENGTH = 40  # "Expected a string with maximum length 40", vercel/ai#8132
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}").fullmatch
-_BAD_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Writer:
@@ -95,16 +93,6 @@ def render_tools(tools: Sequence[ToolSchema]) -> list[WireMessage]:
         }
         for tool in tools
     ]
-
-
-def wire_name(name: str) -> str:
-    """A call's name as OpenAI takes it: a made-up one (`functions.wait`, an empty one) would be
-    refused in every later request ("string does not match pattern '^[a-zA-Z0-9_-]+$'",
-    mcp-use/mcp-use#90; "string too long", ravitemer/mcphub.nvim#243).
-    """
-    if _NAME(name):
-        return name
-    return _BAD_CHARACTER.sub("_", name)[:64] or "unnamed"
 
 
 def arguments_text(call: ToolCall) -> str:

@@ -6,11 +6,10 @@ one the server would ask for the reasoning it stored beside it (mastra-ai/mastra
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import Any
 
 from agent_lab.domain.dialects.openai_chat import arguments_text
-from agent_lab.domain.dialects.wire_ids import CallIds
+from agent_lab.domain.dialects.wire_ids import CallIds, runs, wire_name
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.domain.thinking import ReasoningItem
 
@@ -22,16 +21,21 @@ TAIL = 8  # room for what tells repeats apart
 
 def render(messages: Sequence[ChatMessage]) -> list[WireItem]:
     """A whole history as input items. Instructions go into the request's `instructions`."""
+    return [item for _, item in placed(messages)]
+
+
+def placed(messages: Sequence[ChatMessage]) -> Iterator[tuple[int, WireItem]]:
+    """The same, each with the place of the message that it is of."""
     ids = CallIds(_fit)
     thought: set[str] = set()
-    items: list[WireItem] = []
-    for is_reply, group in groupby(messages, lambda message: message.role == "tool"):
+    for place, is_reply, run in runs(messages):
         if is_reply:
-            items += [_output(*replied) for replied in ids.in_call_order(list(group))]
-        else:
-            for message in group:
-                items += _items(message, ids, thought, len(items))
-    return items
+            for wire_id, reply in ids.in_call_order(run):
+                yield place + run.index(reply), _output(wire_id, reply)
+            continue
+        for n, message in enumerate(run, place):
+            for item in _items(message, ids, thought, n):
+                yield n, item
 
 
 def _fit(call_id: str) -> str:
@@ -56,7 +60,7 @@ def _items(message: ChatMessage, ids: CallIds, thought: set[str], place: int) ->
         yield {
             "type": "function_call",
             "call_id": wire_id,
-            "name": call.name,
+            "name": wire_name(call.name),
             "arguments": arguments_text(call),
         }
 

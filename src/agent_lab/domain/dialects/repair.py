@@ -4,8 +4,10 @@ from typing import Any
 
 import msgspec
 
-from agent_lab.domain.dialects.check import check, read_history
+from agent_lab.domain.dialects.check import DIALECTS, check, read_history
+from agent_lab.domain.dialects.formats import foreign
 from agent_lab.domain.dialects.repairs import anthropic, chat, gemini, responses
+from agent_lab.domain.dialects.repairs.format import TO_FORMAT
 from agent_lab.domain.dialects.repairs.passes import Change, Pass, run_passes
 
 PASSES: dict[str, tuple[Pass, ...]] = {
@@ -18,10 +20,14 @@ PASSES: dict[str, tuple[Pass, ...]] = {
 
 
 class Repair(msgspec.Struct, frozen=True):
-    """The repaired history, and everything that was dropped, made, edited or moved for it."""
+    """The repaired history, and everything that was dropped, made, edited or moved for it.
+
+    `origins` are the places that its messages had in the history as given; None for what was made.
+    """
 
     messages: list[dict[str, Any]]
     changes: tuple[Change, ...]
+    origins: tuple[int | None, ...] = ()
 
 
 def repair_history(
@@ -50,6 +56,9 @@ def repair_report(
     history = read_history(messages, dialect, tools, profile)
     in_messages = msgspec.structs.replace(history, tools=[])
     if all(found.severity == "warning" for found in check(in_messages)):
-        return Repair([*history.messages], ())
-    mended, changes = run_passes(history, PASSES[dialect])
-    return Repair(mended, tuple(changes))
+        return Repair([*history.messages], (), tuple(range(len(history.messages))))
+    passes = (TO_FORMAT, *PASSES[dialect])
+    mended = run_passes(history, passes)
+    if foreign(mended.messages, DIALECTS[dialect].format):  # what spoke for this format was dropped
+        mended = run_passes(history, (*passes, *passes))
+    return Repair(mended.messages, tuple(mended.changes), tuple(mended.origins))

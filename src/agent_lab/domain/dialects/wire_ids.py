@@ -1,8 +1,13 @@
-"""Call ids on the wire: none used twice, and only such as the provider takes."""
+"""Call ids and names on the wire: no id used twice, and only such as the provider takes."""
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 
 from agent_lab.domain.messages import ChatMessage, ToolCall
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}").fullmatch
+_BAD_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class CallIds:
@@ -38,7 +43,7 @@ class CallIds:
     def name_of(self, reply: ChatMessage) -> str:
         """The function that a reply answers."""
         call = self._calls.get(reply.tool_call_id or "")
-        return (call.name if call else reply.name) or "unknown_tool"
+        return wire_name((call.name if call else reply.name) or "")
 
     def _of_reply(self, call_id: str) -> str:
         return self._wire.get(call_id) or self._fit(call_id)
@@ -51,6 +56,25 @@ class CallIds:
             name = f"{stem}-{count}"
         self._used.add(name)
         return name
+
+
+def runs(messages: Sequence[ChatMessage]) -> Iterator[tuple[int, bool, list[ChatMessage]]]:
+    """Tool replies in a row, and what stands between them; each with its place."""
+    place = 0
+    for is_reply, group in groupby(messages, lambda message: message.role == "tool"):
+        run = list(group)
+        yield place, is_reply, run
+        place += len(run)
+
+
+def wire_name(name: str) -> str:
+    """A call's name as every provider takes it: a made-up one (`functions.wait`, an empty one) would be
+    refused in every later request ("string does not match pattern '^[a-zA-Z0-9_-]+$'",
+    mcp-use/mcp-use#90; "string too long", ravitemer/mcphub.nvim#243).
+    """
+    if _NAME(name):
+        return name
+    return _BAD_CHARACTER.sub("_", name)[:64] or "unnamed"
 
 
 def failed(reply: ChatMessage) -> bool:

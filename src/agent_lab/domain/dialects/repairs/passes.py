@@ -46,7 +46,15 @@ class Change(msgspec.Struct, frozen=True):
     reason: str
 
 
-def run_passes(history: History, passes: Sequence[Pass]) -> tuple[list[Wire], list[Change]]:
+class Mended(NamedTuple):
+    """What the passes made, where each of it was in the history as given, and what they did."""
+
+    messages: list[Wire]
+    origins: list[int | None]
+    changes: list[Change]
+
+
+def run_passes(history: History, passes: Sequence[Pass]) -> Mended:
     """All passes in order, on a copy of the messages."""
     now = [fresh(message) for message in history.messages]
     origin: dict[int, int | None] = {id(message): i for i, message in enumerate(now)}
@@ -61,7 +69,7 @@ def run_passes(history: History, passes: Sequence[Pass]) -> tuple[list[Wire], li
             changes.append(Change(deed, where, old, new, step.name, step.reason))
         kept_alive.append(after)
         now = after
-    return now, changes
+    return Mended(now, [origin.get(id(message)) for message in now], changes)
 
 
 class Difference(NamedTuple):

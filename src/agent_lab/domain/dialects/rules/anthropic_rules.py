@@ -242,4 +242,4 @@ THINKING_RULES = (
     ),
 )
 
-ANTHROPIC = Dialect(read_anthropic, (*ROLE_RULES, *TOOL_RULES, *THINKING_RULES))
+ANTHROPIC = Dialect(read_anthropic, (*ROLE_RULES, *TOOL_RULES, *THINKING_RULES), "anthropic")

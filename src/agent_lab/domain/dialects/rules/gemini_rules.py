@@ -108,4 +108,4 @@ RULES = (
     ),
 )
 
-GEMINI = Dialect(checks.read_gemini, RULES)
+GEMINI = Dialect(checks.read_gemini, RULES, "gemini")

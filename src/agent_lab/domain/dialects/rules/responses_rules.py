@@ -113,5 +113,5 @@ DEEPSEEK = (
     ORPHAN,
 )
 
-OPENAI_RESPONSES = Dialect(checks.read_responses, RULES)
-DEEPSEEK_RESPONSES = Dialect(checks.read_responses, DEEPSEEK)
+OPENAI_RESPONSES = Dialect(checks.read_responses, RULES, "openai_responses")
+DEEPSEEK_RESPONSES = Dialect(checks.read_responses, DEEPSEEK, "openai_responses")

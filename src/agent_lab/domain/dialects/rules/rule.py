@@ -10,6 +10,7 @@ from agent_lab.domain.dialects.rules.reading import Wire
 from agent_lab.domain.dialects.violations import Violation
 
 Confidence = Literal["high", "medium", "low"]
+Format = Literal["openai_chat", "openai_responses", "anthropic", "gemini"]
 
 
 class History(msgspec.Struct, frozen=True):
@@ -52,10 +53,11 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Dialect(msgspec.Struct, frozen=True):
-    """A provider: how its history is read for its rules, and the rules."""
+    """A provider: how its history is read for its rules, the rules, and its wire format."""
 
     read: Callable[[History], Any]
     rules: tuple[Rule, ...]
+    format: Format = "openai_chat"
 
 
 def violation(rule: Rule, finding: Finding) -> Violation:

@@ -198,7 +198,7 @@ def assert_provider_valid(
 def _faults(
     history: Sequence[ChatMessage] | Sequence[dict[str, Any]], dialect: str
 ) -> list[Violation]:
-    """Of a session's history those in its format: what one server wants besides is met in sending."""
+    """Of a session's history those of the format: what a server wants besides is met in sending."""
     ours = [message for message in history if isinstance(message, ChatMessage)]
     wire = [message for message in history if not isinstance(message, ChatMessage)]
     if not ours:

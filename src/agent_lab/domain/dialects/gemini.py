@@ -71,10 +71,9 @@ def _parts(message: ChatMessage, ids: CallIds, stand_in: str | None) -> list[Wir
     calls = ids.open_round(message.tool_calls) if message.tool_calls else ()
     for n, (wire_id, call) in enumerate(calls, 1):
         parts += [part for before, part in thought if before == n]
-        part = {
-            "functionCall": {"name": wire_name(call.name), "args": call.arguments, "id": wire_id}
-        }
-        parts.append(_signed(part, signatures.get(n) or (stand_in if n == 1 else None)))
+        said = {"name": wire_name(call.name), "args": call.arguments, "id": wire_id}
+        signature = signatures.get(n) or (stand_in if n == 1 else None)
+        parts.append(_signed({"functionCall": said}, signature))
     return parts
 
 

@@ -68,9 +68,11 @@ def runs(messages: Sequence[ChatMessage]) -> Iterator[tuple[int, bool, list[Chat
 
 
 def wire_name(name: str) -> str:
-    """A call's name as every provider takes it: a made-up one (`functions.wait`, an empty one) would be
-    refused in every later request ("string does not match pattern '^[a-zA-Z0-9_-]+$'",
-    mcp-use/mcp-use#90; "string too long", ravitemer/mcphub.nvim#243).
+    """A call's name as every provider takes it.
+
+    A made-up one (`functions.wait`, an empty one) would be refused in every later request ("string
+    does not match pattern '^[a-zA-Z0-9_-]+$'", mcp-use/mcp-use#90; "string too long",
+    ravitemer/mcphub.nvim#243).
     """
     if _NAME(name):
         return name

@@ -8,14 +8,14 @@ from pathlib import Path
 from agent_lab.application.ports import ExecutionStore, SlotKeeper
 from agent_lab.domain.admission import Lease, Ticket
 from agent_lab.domain.execution import Source
-from agent_lab.infrastructure.memory import MemoryKeeper, MemoryStore
+from agent_lab.infrastructure.line_memory import MemoryExecutions, MemoryKeeper
 
 LEASE = 30.0
 KEEPERS: dict[str, Callable[[Callable[[], float]], SlotKeeper]] = {
     "memory": lambda now: MemoryKeeper(now, lease=LEASE),
 }
 """Every keeper, made of a clock; each must pass the same suite."""
-STORES: dict[str, Callable[[Path], ExecutionStore]] = {"memory": lambda _: MemoryStore()}
+STORES: dict[str, Callable[[Path], ExecutionStore]] = {"memory": lambda _: MemoryExecutions()}
 """Every store of executions, made of an empty folder."""
 
 

@@ -133,15 +133,15 @@ class ExecutionStore(Protocol):
         ...
 
     async def committed(self) -> None:
-        """Return when all that was put is durable; raises StoreError if it cannot be."""
+        """Return when all that was put is durable; raises StorageError if it cannot be."""
         ...
 
     async def execution(self, execution_id: str) -> Execution | None:
-        """The record with this id; raises StoreError."""
+        """The record with this id; raises StorageError."""
         ...
 
     async def executions(self, query: ExecutionQuery) -> list[Execution]:
-        """Records, newest first; raises StoreError."""
+        """Records, newest first; raises StorageError."""
         ...
 
     async def by_key(self, agent_name: str, kind: str, key: str) -> Execution | None:
@@ -153,5 +153,5 @@ class ExecutionStore(Protocol):
         ...
 
     async def activity(self, query: ActivityQuery) -> list[Activity]:
-        """Lines of the timeline, newest first; raises StoreError."""
+        """Lines of the timeline, newest first; raises StorageError."""
         ...

@@ -23,14 +23,16 @@ Faces and the registry of agents have errors of their own below AgentLabError, i
           AlreadyTerminal    it has its end; `status` is which
         UnknownExecution     no such execution, or not of this agent
         NotAdmitted          refused before it was accepted; `code`, `retry_after`
-      StoreError             the store could not keep or give it; `code` says why
       ToolDefinitionError    the programmer of a tool: no name, no schema
       ModelError             the model could not answer; `code`, `hint`, `may_pass`
         ScriptExhausted      a scripted model past its last reply
+      StorageError           whoever keeps or reads what is stored; `code` says why
 
 Text says what was tried, on which id, and what to do now. A fault of a tool is no exception: the
 model gets it as a reply.
 """
+
+from typing import Literal
 
 
 class AgentLabError(Exception):
@@ -173,18 +175,6 @@ class NotAdmitted(ExecutionError):
         self.execution_id = execution_id
 
 
-class StoreError(AgentLabError):
-    """The store could not keep or give something.
-
-    `code` is one of `storage_full`, `storage_busy`, `storage_corrupt`, `storage_readonly`,
-    `storage_gone` and `storage_failed`.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 class ToolDefinitionError(AgentLabError):
     """A function that cannot be a tool."""
 
@@ -222,3 +212,27 @@ class ScriptExhausted(ModelError):
             code="script_exhausted",
             hint="add a reply, or pass repeat_last=True",
         )
+
+
+StorageCode = Literal[
+    "storage_busy",
+    "storage_closed",
+    "storage_corrupt",
+    "storage_failed",
+    "storage_full",
+    "storage_gone",
+    "storage_locked",
+    "storage_newer",
+    "storage_readonly",
+    "storage_too_large",
+    "storage_unsafe",
+]
+
+
+class StorageError(AgentLabError):
+    """Something could not be stored or read; `code` names why, `hint` what to do."""
+
+    def __init__(self, code: StorageCode, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.code: StorageCode = code
+        self.hint = hint

@@ -82,3 +82,28 @@ _LEAST = {
     "text_interval": 0,
     "tool_output": 0,
 }
+
+
+class LineLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of the line before each agent. Times are seconds on the loop's clock."""
+
+    capacity: int = 1
+    """Chats of one agent that run at once; its `chat:NAME` session does one turn at a time anyway."""
+    waiting: int = 3
+    """Chats that wait for it."""
+    wait: float = 120.0
+    """Longest wait of a chat."""
+    run: float = 600.0
+    """Longest run, on the session's clock, which stops while paused."""
+    tasks: int = 3
+    """Tasks of one agent that run at once."""
+    backlog: int = 50
+    """Tasks that wait for it."""
+    backlog_wait: float = 86_400.0
+    """Longest wait of a task, over restarts too."""
+    lease: float = 30.0
+    """How long a slot is held without being renewed; it is renewed three times as often."""
+    fan_out: int = 10
+    """Tasks of one list that are under way at once."""
+    keys: float = 86_400.0
+    """How long an idempotency key is honoured."""

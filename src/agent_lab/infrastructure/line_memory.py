@@ -127,7 +127,7 @@ class MemoryKeeper:
             self.faults += 1
 
 
-class MemoryStore:
+class MemoryExecutions:
     """See ExecutionStore. The newest KEPT records with an end are kept, and all without."""
 
     def __init__(self) -> None:

@@ -1,5 +1,6 @@
 """From what a user wrote to concrete parts. The only importer of infrastructure."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -8,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent_lab.application.agent import Agent
 from agent_lab.application.gate import Gate
-from agent_lab.application.ports import Model, Outside
+from agent_lab.application.ports import ExecutionStore, Model, Outside
 from agent_lab.application.runtime import Runtime
 from agent_lab.domain.errors import ModelError
-from agent_lab.domain.limits import Limits
+from agent_lab.domain.limits import Limits, LineLimits
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.infrastructure.system import SystemOutside
 
@@ -55,13 +56,30 @@ class DebugRuntime(Runtime):
 
 
 def open_agents(
-    agents: Sequence[Agent], *, idle: int = 200, grace: float = 2.0, tape: "Tape | None" = None
+    agents: Sequence[Agent],
+    *,
+    idle: int = 200,
+    grace: float = 2.0,
+    executions: ExecutionStore | None = None,
+    line: LineLimits | None = None,
+    outside: Outside | None = None,
+    tape: "Tape | None" = None,
 ) -> "Agents":
-    """The registry of these agents and their sessions; enter it with `async with`. See Agents."""
-    from agent_lab.application.agents import Agents
+    """The registry of these agents and their sessions, with the line before them. See Agents.
 
+    Enter it with `async with`. Without a store for `executions` memory keeps their records.
+    """
+    from agent_lab.application.agents import Agents
+    from agent_lab.application.line import ExecutionLine
+    from agent_lab.infrastructure.line_memory import MemoryExecutions, MemoryKeeper
+
+    outside, limits = outside or SystemOutside(), line or LineLimits()
     make = partial(DebugRuntime, tape=tape) if tape is not None else DebugRuntime
-    return Agents(agents, make, SystemOutside(), idle=idle, grace=grace)
+    made = Agents(agents, make, outside, idle=idle, grace=grace)
+    keeper = MemoryKeeper(lambda: asyncio.get_running_loop().time(), lease=limits.lease)
+    store = executions or MemoryExecutions()
+    made.guard(ExecutionLine(made, keeper, store, outside, limits))
+    return made
 
 
 def open_tape(folder: str | Path, *, record: bool) -> "Tape":

@@ -8,43 +8,33 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from agent_lab.application.agent import Agent
 from agent_lab.application.changes import Changes
 from agent_lab.application.logs import log
 from agent_lab.application.ports import Outside
 from agent_lab.application.runtime import Runtime
-from agent_lab.application.served import Known, Sent, ServedSession
+from agent_lab.application.served import (
+    AgentsClosed,
+    Known,
+    OpenRuntime,
+    Sent,
+    ServedSession,
+    UnknownAgent,
+    UnknownSession,
+)
 from agent_lab.domain.errors import (
     MessageRejected,
     QueueClosed,
-    SessionError,
     SessionMismatch,
 )
 from agent_lab.domain.inbox import REFUSALS, digest_of
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.domain.payloads import Accepted, Rejected
 
-
-class UnknownAgent(SessionError):
-    """No agent has this name, or none was named where there are several."""
-
-
-class UnknownSession(SessionError):
-    """No session has this id: it never was, or it was closed and forgotten."""
-
-
-class AgentsClosed(SessionError):
-    """The agents are not open yet, or closed already."""
-
-
-class OpenRuntime(Protocol):
-    """Makes the runtime of one session; it starts nothing."""
-
-    def __call__(self, agent: Agent, *, session_id: str | None, outside: Outside) -> Runtime:
-        """The runtime; raises ModelError when the agent's model cannot be had."""
-        ...
+if TYPE_CHECKING:
+    from agent_lab.application.line import ExecutionLine
 
 
 class Agents:
@@ -78,8 +68,19 @@ class Agents:
         self._closing: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
         self._closed = False
+        self._line: ExecutionLine | None = None
 
     # -- what there is ---------------------------------------------------------------------------
+
+    @property
+    def line(self) -> "ExecutionLine":
+        """What stands before the conversations and tasks of these agents."""
+        assert self._line is not None, "whoever makes Agents gives them a line: see bootstrap"
+        return self._line
+
+    def guard(self, line: "ExecutionLine") -> None:
+        """Put this line before the agents; it opens and closes with them."""
+        self._line = line
 
     @property
     def names(self) -> list[str]:
@@ -101,7 +102,9 @@ class Agents:
 
     def is_busy(self, agent: Agent) -> bool:
         """Whether any of its sessions works."""
-        return any(s.agent is agent and s.state == "running" for s in self._sessions.values())
+        return any(
+            s.agent.name == agent.name and s.state == "running" for s in self._sessions.values()
+        )
 
     def session(self, session_id: str) -> ServedSession:
         """The session with this id; raises UnknownSession."""
@@ -132,6 +135,13 @@ class Agents:
         self._group.create_task(self._pump(served), name=f"pump {served.session_id}")
         self._changed(served)
         return served
+
+    def replace(self, session_id: str) -> None:
+        """Close the session of this id and forget it; open() makes a fresh one of the same id."""
+        served = self._sessions.get(session_id)
+        if served is not None:
+            assert self._group is not None, "there are sessions only while it is open"
+            self._forget(self._group, served)
 
     def run(self, name: str | None, message: ChatMessage, session_id: str | None = None) -> Sent:
         """Give the message to a new session, or to the one named.
@@ -190,7 +200,7 @@ class Agents:
         return Sent(served, key, session.note(refusal))
 
     def _with(self, agent: Agent, served: ServedSession) -> ServedSession:
-        if served.agent is not agent:
+        if served.agent.name != agent.name:
             raise SessionMismatch(
                 f"session {served.session_id!r} is with agent {served.agent.name!r}, not "
                 f"{agent.name!r}; leave the agent out, or open a new session"
@@ -204,6 +214,8 @@ class Agents:
             raise AgentsClosed("the agents were opened before; make new ones")
         self._group = asyncio.TaskGroup()
         await self._group.__aenter__()
+        if self._line is not None:
+            await self._line.open(self._group)
         return self
 
     async def __aexit__(
@@ -228,6 +240,8 @@ class Agents:
         self._closed = True
         if self._group is None:
             return
+        if self._line is not None:
+            self._line.close()
         for served in self._sessions.values():
             if not served.runtime.is_closed:
                 self._close(self._group, served)
@@ -238,15 +252,22 @@ class Agents:
 
     def _make_room(self, group: asyncio.TaskGroup) -> None:
         """Before one more session: close and forget those that rested longest."""
-        resting = [s for s in self._sessions.values() if s.state != "running" and not s.viewers]
+        resting = [
+            served
+            for served in self._sessions.values()
+            if served.state != "running" and not served.viewers and not served.is_kept
+        ]
         resting.sort(key=lambda served: served.active_at)
         for served in resting[: max(len(resting) - self._idle + 1, 0)]:
-            del self._sessions[served.session_id]
-            self._changed(served)
-            known = self._known[served.agent.name]
-            for key in [key for key, taken in known.items() if taken.sent.session is served]:
-                del known[key]
-            self._close(group, served)
+            self._forget(group, served)
+
+    def _forget(self, group: asyncio.TaskGroup, served: ServedSession) -> None:
+        del self._sessions[served.session_id]
+        self._changed(served)
+        known = self._known[served.agent.name]
+        for key in [key for key, taken in known.items() if taken.sent.session is served]:
+            del known[key]
+        self._close(group, served)
 
     def _close(self, group: asyncio.TaskGroup, served: ServedSession) -> None:
         task = group.create_task(served.runtime.close(), name=f"close {served.session_id}")

@@ -1,16 +1,37 @@
 """One live session that others look on at, and what became of a message that was given to it."""
 
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
 from agent_lab.application.agent import Agent
 from agent_lab.application.ports import Outside
 from agent_lab.application.runtime import Runtime
+from agent_lab.domain.errors import SessionError
 from agent_lab.domain.inbox import digest_of
 from agent_lab.domain.messages import ChatMessage
 
 SessionState = Literal["idle", "running", "closed"]
+
+
+class UnknownAgent(SessionError):
+    """No agent has this name, or none was named where there are several."""
+
+
+class UnknownSession(SessionError):
+    """No session has this id: it never was, or it was closed and forgotten."""
+
+
+class AgentsClosed(SessionError):
+    """The agents are not open yet, or closed already."""
+
+
+class OpenRuntime(Protocol):
+    """Makes the runtime of one session; it starts nothing."""
+
+    def __call__(self, agent: Agent, *, session_id: str | None, outside: Outside) -> Runtime:
+        """The runtime; raises ModelError when the agent's model cannot be had."""
+        ...
 
 
 class ServedSession:
@@ -18,6 +39,7 @@ class ServedSession:
 
     `started_at` is wall time in seconds, `offset` wall time less the loop's, taken once. `epoch`
     names this numbering of entries. `title` is the first message. `viewers` counts who looks on.
+    One that `is_kept` is not forgotten however long it rests.
     """
 
     def __init__(self, runtime: Runtime, outside: Outside) -> None:
@@ -27,6 +49,7 @@ class ServedSession:
         self.offset = self.started_at - runtime.session.loop.time()
         self.title: str | None = None
         self.viewers = 0
+        self.is_kept = False
 
     @property
     def agent(self) -> Agent:

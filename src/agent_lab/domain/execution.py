@@ -74,7 +74,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     `id` is what routes take; `ticket` names its admission. `wait_limit` and `run_limit` are
     seconds. `detached` says that nobody holds a connection for it, so it survives its caller.
     `by_watchdog` marks an end that was a limit's doing; `superseded` is the end it had before a
-    late success corrected that.
+    late success corrected that. `message_id` is the message's in its session: the record's id,
+    unless whoever asked gave one.
     """
 
     id: str
@@ -98,6 +99,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     body_digest: str | None = None
     idempotency_unchecked: bool = False
+    message_id: str | None = None
     session_id: str | None = None
     turn: int | None = None
     started_at: float | None = None
@@ -151,6 +153,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: tuple[ToolUse, ...] | None = None
     context_used: int | None = None
     context_max: int | None = None
+    cost_usd: float | None = None
     by_watchdog: bool = False
 
 
@@ -196,6 +199,7 @@ def ended(execution: Execution, outcome: Outcome, *, at: float) -> Execution:
         context_used=used,
         context_max=most,
         context_percent=round(100 * used / most, 2) if used is not None and most else None,
+        cost_usd=outcome.cost_usd,
         by_watchdog=outcome.by_watchdog,
         superseded=superseded,
     )

@@ -88,7 +88,7 @@ class LineLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of the line before each agent. Times are seconds on the loop's clock."""
 
     capacity: int = 1
-    """Chats of one agent that run at once; its `chat:NAME` session does one turn at a time anyway."""
+    """Chats of one agent that run at once."""
     waiting: int = 3
     """Chats that wait for it."""
     wait: float = 120.0

@@ -1,0 +1,103 @@
+"""The one conversation an agent has with all who chat with it: session `chat:NAME`, renewed."""
+
+from copy import copy
+from typing import Any
+
+from agent_lab.application.agent import Agent
+from agent_lab.application.agents import Agents, UnknownSession
+from agent_lab.application.served import ServedSession
+from agent_lab.domain.errors import ModelError, NotAdmitted
+
+PROVIDERS = ("openai", "openai-responses", "anthropic", "gemini")
+"""Kinds of model strings that a request may name: they reach no file and no address of its own."""
+
+
+class ChatSessions:
+    """Opens `chat:NAME`, and a fresh one for another model or after a reset.
+
+    `generation` counts from 1 how often an agent's conversation was begun anew.
+    """
+
+    def __init__(self, agents: Agents) -> None:
+        self._agents = agents
+        self._generations: dict[str, int] = {}
+        self._models: dict[str, str | None] = {}
+
+    def generation(self, agent_name: str) -> int:
+        """Which conversation this is, from 1."""
+        return self._generations.get(agent_name, 1)
+
+    def open(self, agent: Agent, model: str | None) -> ServedSession:
+        """The agent's conversation; a fresh one if another model than before is asked for.
+
+        Without a model it goes on with the one it has. Raises ModelError, AgentsClosed.
+        """
+        name = agent.name
+        if model is not None and model != self._models.get(name):
+            if self._find(name) is not None:
+                self.renew(name)
+            self._models[name] = model
+        found = self._find(name)
+        if found is not None and not found.runtime.is_closed:
+            return found
+        if found is not None:
+            self._agents.replace(found.session_id)
+        served = self._agents.open(self.variant(agent, self._models.get(name)), chat_id(name))
+        served.is_kept = True
+        return served
+
+    def renew(self, agent_name: str) -> int:
+        """Close the conversation and begin a new one when it is next needed; its generation."""
+        self._agents.replace(chat_id(agent_name))
+        self._models.pop(agent_name, None)
+        self._generations[agent_name] = self.generation(agent_name) + 1
+        return self._generations[agent_name]
+
+    def variant(self, agent: Agent, model: str | None) -> Agent:
+        """The agent with that model in place of its own."""
+        if model is None:
+            return agent
+        changed = copy(agent)
+        changed.model = self._known_models().get(model, model)
+        return changed
+
+    def check(self, agent: Agent, model: str | None) -> None:
+        """Refuse a model that no request may name, or that cannot be had: NotAdmitted."""
+        if model is None:
+            return
+        known = self._known_models()
+        kind, _, rest = model.partition(":")
+        if model not in known and (kind not in PROVIDERS or not rest):
+            raise NotAdmitted(
+                "model_not_allowed",
+                f"a request may not name the model {model!r}",
+                hint=f"name a model of an agent here ({', '.join(known)}), or PROVIDER:MODEL with "
+                f"one of {', '.join(PROVIDERS)}",
+            )
+        try:
+            self._agents.probe(self.variant(agent, model))
+        except ModelError as error:
+            raise NotAdmitted("bad_model", f"{error} ({error.code})", hint=error.hint) from error
+
+    def _find(self, agent_name: str) -> ServedSession | None:
+        try:
+            return self._agents.session(chat_id(agent_name))
+        except UnknownSession:
+            return None
+
+    def _known_models(self) -> dict[str, Any]:
+        """Models of the agents that are registered, by their strings or their own names."""
+        known: dict[str, Any] = {}
+        for agent in map(self._agents.get, self._agents.names):
+            name = agent.model if isinstance(agent.model, str) else _name_of(agent.model)
+            known.setdefault(name, agent.model)
+        return known
+
+
+def chat_id(agent_name: str) -> str:
+    """The id of the agent's conversation."""
+    return f"chat:{agent_name}"
+
+
+def _name_of(model: Any) -> str:
+    return str(getattr(model, "name", None) or getattr(model, "__name__", "model"))

@@ -9,8 +9,6 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
 
-from agent_lab import Agent
-from agent_lab.testing import ScriptedModel, call, reply
 from tests.browser.helpers_page import Desk, Guide, Stage, Teller, attached, call_named, staged
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -356,69 +354,6 @@ async def test_without_a_token_the_page_explains_itself(stage: Stage) -> None:
     locked = desk.page.get_by_role("alert")
     await expect(locked).to_contain_text("This page needs its key")
     await expect(locked).to_contain_text("agent-lab serve")
-
-
-# -- hostile text --------------------------------------------------------------------------------
-
-HOSTILE = [
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(2)>",
-    "<svg onload=alert(3)></svg>",
-    '"><iframe srcdoc="<script>alert(4)</script>"></iframe>',
-    "[click](javascript:alert(5))",
-    "<a href='javascript:alert(6)'>here</a>",
-    "<base href=//evil.test><link rel=stylesheet href=//evil.test/x.css>",
-    "![pixel](http://evil.test/p.png) http://evil.test/",
-    "</textarea></style></title><b onmouseover=alert(7)>b</b>",
-    "${alert(8)} {{alert(9)}} &lt;b&gt; &#x3c;",
-    "\u202egnorw gnihtemos\u202c \u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
-    "constructor toString __proto__ hasOwnProperty",
-    "w" * 3000,
-]
-MADE = "main :is(script, img, iframe, a, base, link, style, svg[onload], [onerror], [onmouseover])"
-
-
-async def nothing_was_made_of_it(desk: Desk) -> None:
-    """No element came of a text, and no text pushed the page wider than its window."""
-    await expect(desk.page.locator(MADE)).to_have_count(0)
-    root = desk.page.locator("html")
-    assert await root.evaluate("root => root.scrollWidth <= root.clientWidth")
-
-
-async def test_hostile_text_of_a_user_and_of_a_model_is_shown_as_it_is(chromium: Browser) -> None:
-    text = "\n\n".join(HOSTILE)
-    async with staged(chromium, Agent("echo", model=ScriptedModel([text]))) as stage:
-        desk = await stage.open()
-        await desk.say(text)
-        await expect(desk.ends).to_have_text(["✓ turn 1 done"])
-        await desk.page.locator("article.user .more").click()
-
-        assert (await desk.users.all_text_contents())[0].startswith(text)
-        assert await desk.answers.locator("p").all_text_contents() == HOSTILE
-        await nothing_was_made_of_it(desk)
-
-
-async def test_hostile_tools_arguments_results_and_errors_are_shown_as_they_are(
-    chromium: Browser,
-) -> None:
-    async def echo(text: str) -> str:
-        return text
-
-    names = [call(text[:200], f"n{i}", **{text: text}) for i, text in enumerate(HOSTILE)]
-    results = [call("echo", text[:200], text=text) for text in HOSTILE]
-    model = ScriptedModel([reply(calls=names), reply(calls=results), "So."])
-    async with staged(chromium, Agent("<b>agent</b>", model=model, tools=[echo])) as stage:
-        desk = await stage.open()
-        await desk.say("go")
-        await desk.told("go", answers=["So."], ends=["✓ turn 1 done"])
-
-        replies = await desk.calls.locator(".reply").all_text_contents()
-        shown = replies[len(HOSTILE) :]
-        assert [text[:600] for text in shown] == [text[:600] for text in HOSTILE]
-        await desk.entries.focus()
-        for _ in range(30):  # the last entries, one by one in the inspector
-            await desk.page.keyboard.press("ArrowUp")
-        await nothing_was_made_of_it(desk)
 
 
 # -- keys ----------------------------------------------------------------------------------------

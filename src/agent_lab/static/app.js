@@ -61,8 +61,9 @@ function boot(token) {
     const view = { state: link.state, link: link.link, outbox: link.outbox, ui, now: link.now() };
     mark(byId("main"), "data-tab", ui.tab);
     mark(byId("main"), "data-still", view.link.state === "refused");
-    // While thousands of entries come in, the panels are drawn twice a second and the bar always.
-    const isFlood = view.link.isBehind && performance.now() - lastWhole < 500;
+    // While thousands of entries come in, the panels are drawn now and then, and the bar always.
+    const rest = view.link.isBehind && link.state.session.last_seq - link.state.lastSeq > 5000 ? 1500 : 500;
+    const isFlood = view.link.isBehind && performance.now() - lastWhole < rest;
     if (!isFlood) lastWhole = performance.now();
     for (const part of isFlood ? views.slice(0, 1) : views) part.render(view);
     tick(view.now);

@@ -130,21 +130,33 @@ export function createEntries(root, actions) {
     const start = state.entries[0]?.t ?? 0;
     const made = keyed(rows, shown.slice(first, upTo), (x) => x.seq, (x) => row(x, start));
     let at = first;
-    for (const { node, item } of made.values()) {
-      node.style.transform = `translateY(${at * ROW}px)`;
-      mark(node, "aria-selected", String(item.seq === ui.selected));
-      mark(node, "aria-posinset", at + 1);
-      mark(node, "aria-setsize", shown.length);
-      const gap = state.gaps.find((g) => g.to === item.seq - 1);
-      mark(node, "data-gap", gap ? `${gap.from} to ${gap.to} are not kept` : null);
-      mark(node, "data-related", ref !== null && item.ref === ref);
-      mark(node, "data-near", item.seq === ui.pointed ? "entry" : near !== null && item.ref === near ? "ref" : null);
+    for (const part of made.values()) {
+      const { item } = part;
+      const gap = state.gaps.length ? state.gaps.find((g) => g.to === item.seq - 1) : null;
+      const how = item.seq === ui.selected ? "chosen" : ref !== null && item.ref === ref ? "related" : "";
+      const pointed = item.seq === ui.pointed ? "entry" : near !== null && item.ref === near ? "ref" : null;
+      dress(part, { at, how, pointed, gap, size: shown.length });
       at++;
     }
     mark(list, "aria-activedescendant", ui.selected !== null && made.has(ui.selected) ? `entry-${ui.selected}` : null);
   }
 
   return { render };
+}
+
+/** A row is touched only where it has changed: most have not when the list is scrolled. */
+function dress(part, { at, how, pointed, gap, size }) {
+  const { node } = part;
+  const key = `${at} ${how} ${pointed} ${gap?.from} ${size}`;
+  if (part.dressed === key) return;
+  part.dressed = key;
+  node.style.transform = `translateY(${at * ROW}px)`;
+  mark(node, "aria-selected", String(how === "chosen"));
+  mark(node, "aria-posinset", at + 1);
+  mark(node, "aria-setsize", size);
+  mark(node, "data-gap", gap ? `${gap.from} to ${gap.to} are not kept` : null);
+  mark(node, "data-related", how !== "");
+  mark(node, "data-near", pointed);
 }
 
 const where = (e) => (e?.turn ? `${e.turn}${e.step ? `.${e.step}` : ""}` : "");

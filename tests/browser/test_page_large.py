@@ -1,0 +1,65 @@
+"""50,000 entries and a megabyte in one of them: what is in the page stays small.
+
+How smoothly it scrolls is measured by `python -m bench.page`, on a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.browser.helpers_acts import crowd, giver
+from tests.browser.helpers_page import Desk, staged
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+PATIENCE = 50_000  # ms, on a machine that has other things to do
+
+
+async def nodes(desk: Desk, selector: str = "*") -> int:
+    return await desk.page.locator(selector).count()
+
+
+async def test_fifty_thousand_entries_are_listed_with_the_rows_in_sight_only(
+    chromium: Browser,
+) -> None:
+    async with staged(chromium, crowd(57, width=128)) as stage:
+        client = await stage.serving.run("Go")
+        client.cut()
+        desk = await stage.open()
+        await desk.click("Sessions")
+        await desk.page.locator("button.session").click()
+        await expect(desk.page.locator(".found")).to_have_text("51,251", timeout=PATIENCE)
+        await expect(desk.ends).to_have_count(1, timeout=PATIENCE)
+
+        assert await nodes(desk, ".entry") < 60
+        assert await nodes(desk) < 7_000
+        rows = desk.entries.get_by_role("option")
+        await desk.entries.focus()
+        await desk.page.keyboard.press("Home")
+        await expect(rows.first).to_have_attribute("data-seq", "1")
+        await desk.entries.evaluate("list => (list.scrollTop = list.scrollHeight / 2)")
+        await expect(rows.nth(20)).to_have_attribute("aria-posinset", "25640")
+        await desk.page.locator("#filter").fill("type:tool_reply c7296")
+        await expect(rows).to_have_count(1)
+        await rows.click()
+        await expect(desk.inspector).to_contain_text("7296 counted")
+        assert await nodes(desk) < 7_000
+
+
+async def test_a_megabyte_of_a_tool_is_shown_in_parts(chromium: Browser) -> None:
+    megabyte = "fog until noon, " * 65_536
+    async with staged(chromium, giver(megabyte)) as stage:
+        desk = await stage.open()
+        await desk.say("Go")
+        await expect(desk.ends).to_have_count(1)
+        await desk.page.locator(".entry .type:text-is('tool_reply')").click()
+        await expect(desk.inspector).to_contain_text("fog until noon")
+
+        letters = "root => root.textContent.length"
+        assert await desk.page.locator("main").evaluate(letters) < 10_000
+        more = desk.page.locator(".reply .more")
+        await expect(more).to_have_text("show 49 KiB more of 1023 KiB")
+        await more.click()
+        await expect(more).to_have_text("show 49 KiB more of 975 KiB")
+        assert 50_000 < await desk.page.locator("main").evaluate(letters) < 70_000

@@ -63,13 +63,19 @@ def everything() -> list[Shot]:
     ]
 
 
+def named(name: str, width: int, scheme: Scheme) -> str:
+    """README's own two are `light` and `dark`."""
+    if name == "held" and width == 1440:
+        return scheme
+    return f"{name}{f'-{width}' if width != 1440 else ''}{'-dark' if scheme == 'dark' else ''}"
+
+
 async def take(shots: list[Shot], folder: Path) -> None:
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chrome")
     async with async_playwright() as play:
         browser = await play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for name, width, scheme in shots:
-            size, dark = f"-{width}" * (width != 1440), "-dark" * (scheme == "dark")
-            path = folder / f"page-{name}{size}{dark}.png"
+            path = folder / f"page-{named(name, width, scheme)}.png"
             await picture(browser, STATES[name], width, scheme, path)
             sys.stderr.write(f"{path}\n")
         await browser.close()

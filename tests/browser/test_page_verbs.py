@@ -110,7 +110,7 @@ async def test_the_timeline_is_zoomed_dragged_and_moved_by_keys(stage: Stage, gu
     assert box
 
     async def wide(times: float) -> None:
-        width = round(box["width"] * times)
+        width = round(int(box["width"]) * times)
         await expect(track.locator(".spacer")).to_have_attribute("style", f"width: {width}px;")
 
     for _ in range(4):

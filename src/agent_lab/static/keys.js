@@ -65,7 +65,10 @@ export function bindKeys(actions, ui, link, dialogs) {
     actions.set({ turn: to === turns.length - 1 ? null : turns[to].n, isFollowing: to === turns.length - 1, scope: "turn" });
   };
   const waits = () => link.state.waiting[0];
-  const pan = (by) => document.querySelector(".track").scrollBy({ left: by * 160 });
+  const pan = (by) => {
+    const track = document.querySelector(".track");
+    track.scrollLeft += (by * track.clientWidth) / 4;
+  };
   const zoom = (factor) => actions.set({ zoom: factor ? Math.min(200, Math.max(1, ui.zoom * factor)) : 1 });
   const commands = {
     m: () => go("conversation", "#message"),

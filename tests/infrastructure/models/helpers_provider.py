@@ -15,6 +15,7 @@ import pytest
 from agent_lab.bootstrap import resolve_model
 from agent_lab.domain.limits import Limits
 from agent_lab.domain.messages import ChatMessage, ModelEvent, ModelRequest, ToolSchema
+from agent_lab.infrastructure.models.cassette import Tape
 from agent_lab.infrastructure.models.provider import ProviderModel
 
 MODELS = {
@@ -67,12 +68,13 @@ class ProviderServer:
     """
 
     def __init__(self, *answers: Answer | Callable[[Asked], Answer]) -> None:
-        self.answers = list(answers)
+        self.answers: list[Any] = list(answers)
         self.asked: list[Asked] = []
         self.open = 0
         self.accepted = 0
         self.ended = asyncio.Event()
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._came = asyncio.Event()
+        self.writers: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -86,8 +88,15 @@ class ProviderServer:
         traceback: TracebackType | None,
     ) -> None:
         self._server.close()
-        for writer in list(self._writers):
+        for writer in list(self.writers):
             writer.transport.abort()
+
+    async def until_asked(self, count: int) -> None:
+        """Return when so many requests have come."""
+        async with asyncio.timeout(5):
+            while len(self.asked) < count:
+                self._came.clear()
+                await self._came.wait()
 
     def url(self, dialect: str) -> str:
         """The `base_url` for a dialect's model."""
@@ -96,8 +105,20 @@ class ProviderServer:
 
     def model(self, dialect: str, *, limits: Limits | None = None, **options: Any) -> ProviderModel:
         """A model of this dialect that asks this server."""
+        return self.model_at(dialect, self.url(dialect), limits=limits, **options)
+
+    @staticmethod
+    def model_at(
+        dialect: str,
+        url: str,
+        *,
+        limits: Limits | None = None,
+        tape: Tape | None = None,
+        **options: Any,
+    ) -> ProviderModel:
+        """A model of this dialect at any address."""
         model = resolve_model(
-            MODELS[dialect], base_url=self.url(dialect), limits=limits, options=options
+            MODELS[dialect], base_url=url, limits=limits, options=options, tape=tape
         )
         assert isinstance(model, ProviderModel)
         return model
@@ -105,19 +126,20 @@ class ProviderServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.open += 1
         self.accepted += 1
-        self._writers.add(writer)
+        self.writers.add(writer)
         try:
             while (asked := await _read(reader)) is not None:
                 self.asked.append(asked)
-                told = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-                answer = told(asked) if callable(told) else told
+                self._came.set()
+                told: Any = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+                answer: Any = told(asked) if callable(told) else told
                 if not await self._answer(answer, reader, writer):
                     break
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
             self.open -= 1
-            self._writers.discard(writer)
+            self.writers.discard(writer)
             writer.close()
             self.ended.set()
 

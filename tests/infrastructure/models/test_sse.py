@@ -18,7 +18,7 @@ def split(stream: bytes, size: int | None = None) -> list[ServerEvent]:
     pieces = [stream[at : at + size] for at in range(0, len(stream), size)] if size else [stream]
     events = [event for piece in pieces for event in splitter.feed(piece)]
     last = splitter.flush()
-    return [*events, last] if last else events
+    return [*events, last._replace(is_whole=True)] if last else events
 
 
 @pytest.mark.fault("P11")

@@ -5,7 +5,9 @@ loop closes the pools when `asyncio.run` shuts its generators down.
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Callable, Hashable
+from functools import cache
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
@@ -20,29 +22,24 @@ KEPT = 20
 """Connections that stay open while nobody uses them."""
 
 
-class Client:
-    """One HTTP client and the SDK's client upon it."""
+class Sockets:
+    """One pool of connections, which its holders keep open."""
 
-    __slots__ = ("_holders", "_http", "_retired", "sdk")
+    __slots__ = ("_below", "_holders", "_retired", "is_closed")
 
-    def __init__(self, http: httpx2.AsyncClient, sdk: Any) -> None:
-        self._http = http
-        self.sdk = sdk
+    def __init__(self, below: httpx2.AsyncBaseTransport) -> None:
+        self._below = below
         self._holders = 0
         self._retired = False
+        self.is_closed = False
 
-    @property
-    def is_retired(self) -> bool:
-        """Whether no further call uses it."""
-        return self._retired
-
-    def take(self) -> "Client":
+    def take(self) -> httpx2.AsyncBaseTransport:
         """Use it; give it back with `give_back`."""
         self._holders += 1
-        return self
+        return self._below
 
     async def give_back(self) -> None:
-        """A call is over; a retired client closes with its last one."""
+        """A call is over; what is retired closes with its last one."""
         self._holders -= 1
         await self._close_if_done()
 
@@ -52,51 +49,56 @@ class Client:
         await self._close_if_done()
 
     async def _close_if_done(self) -> None:
-        if self._retired and not self._holders:
-            await self._http.aclose()
+        if self._retired and not self._holders and not self.is_closed:
+            self.is_closed = True
+            await self._below.aclose()
 
 
 class Pool:
-    """The client for one provider, address and key, made when it is first needed."""
+    """The SDK's client for one provider, address and key, and the sockets it stands on now."""
 
-    def __init__(self, make: Callable[[], Client]) -> None:
+    def __init__(self, sdk: Any, make: Callable[[], httpx2.AsyncBaseTransport]) -> None:
+        self.sdk = sdk
         self._make = make
-        self._client: Client | None = None
+        self.sockets: Sockets | None = None
+        """What the next call uses, if it is open."""
 
-    def take(self) -> Client:
-        """The client, held until `give_back`."""
-        if self._client is None:
-            self._client = self._make()
-        return self._client.take()
+    def current(self) -> Sockets:
+        """The sockets for a call."""
+        if self.sockets is None:
+            self.sockets = Sockets(self._make())
+        return self.sockets
 
-    async def evict(self, client: Client) -> None:
-        """A stream of this client broke off: later calls use a new one, those under way go on.
+    async def evict(self, sockets: Sockets) -> None:
+        """A stream on them broke off: later calls use new ones, those under way go on.
 
-        Only a holder of the client that is here now evicts it, so ten that break off together
-        evict one client and not ten (S65).
+        Only a holder of the sockets that are here now evicts them, so ten that break off together
+        evict once and not ten times (S65).
         """
-        if client is self._client:
-            self._client = None
-            await client.retire()
+        if sockets is self.sockets:
+            self.sockets = None
+            await sockets.retire()
 
     async def close(self) -> None:
         """Close what is open."""
-        if (client := self._client) is not None:
-            self._client = None
-            await client.retire()
+        if (sockets := self.sockets) is not None:
+            await self.evict(sockets)
 
 
 class Connections:
     """All pools and breakers of one loop."""
 
     def __init__(self) -> None:
-        self._pools: dict[Hashable, Pool] = {}
+        self.pools: dict[Hashable, Pool] = {}
+        """By provider, address, key and tape."""
         self._breakers: dict[tuple[str, str], Breaker] = {}
         self._keeper = self._keep()
 
-    def pool(self, key: Hashable, make: Callable[[], Client]) -> Pool:
+    def pool(self, key: Hashable, make: Callable[[], Pool]) -> Pool:
         """The pool of this key."""
-        return self._pools.setdefault(key, Pool(make))
+        if (found := self.pools.get(key)) is None:
+            found = self.pools[key] = make()
+        return found
 
     def breaker(self, provider: str, host: str) -> Breaker:
         """The breaker of a provider and host."""
@@ -110,9 +112,9 @@ class Connections:
         try:
             yield
         finally:
-            for pool in self._pools.values():
+            for pool in self.pools.values():
                 await pool.close()
-            self._pools.clear()
+            self.pools.clear()
 
 
 _of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Connections] = WeakKeyDictionary()
@@ -128,17 +130,28 @@ async def connections() -> Connections:
     return found
 
 
-def http_client(url: str, tape: Tape | None) -> httpx2.AsyncClient:
-    """A client that follows nothing and waits as long as we do."""
-    below = tape.transport(lambda: _sockets(url)) if tape is not None else _sockets(url)
-    return httpx2.AsyncClient(transport=Transport(below), follow_redirects=False, timeout=None)
+def http_client() -> httpx2.AsyncClient:
+    """For an SDK: it follows nothing, and waits as long as we do."""
+    return httpx2.AsyncClient(transport=Transport(), follow_redirects=False, timeout=None)
 
 
-def _sockets(url: str) -> httpx2.AsyncBaseTransport:
+def open_sockets(url: str, tape: Tape | None) -> httpx2.AsyncBaseTransport:
+    """Connections to an address, by the environment's proxy if it names one; or a cassette."""
+    return tape.transport(lambda: _network(url)) if tape is not None else _network(url)
+
+
+def _network(url: str) -> httpx2.AsyncBaseTransport:
     address = httpx2.URL(url)
     proxies = getproxies()
     proxy = proxies.get(address.scheme) or proxies.get("all")
     return httpx2.AsyncHTTPTransport(
+        verify=_certificates(),
         proxy=None if not proxy or proxy_bypass(address.host) else proxy,
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=KEPT),
     )
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Made once: reading them takes as long as many requests."""
+    return httpx2.create_ssl_context()

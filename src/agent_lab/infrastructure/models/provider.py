@@ -22,7 +22,7 @@ from agent_lab.domain.limits import Limits
 from agent_lab.domain.messages import ModelEvent, ModelRequest, Wire
 from agent_lab.domain.redaction import SECRETS
 from agent_lab.infrastructure.models.cassette import Tape
-from agent_lab.infrastructure.models.clients import Client, connections, http_client
+from agent_lab.infrastructure.models.clients import Pool, connections, http_client, open_sockets
 from agent_lab.infrastructure.models.reading import Decoder, read, too_slow
 from agent_lab.infrastructure.models.transport import Dropped, Exchange, Unreachable, current
 
@@ -96,10 +96,11 @@ class ProviderModel(ABC):
         ticket = breaker.admit(loop.time())
         if ticket is None:
             raise _open_circuit(host, breaker, loop.time())
-        pool = all_.pool((self.provider, self.base_url, self._key, self._tape), self._client)
-        client = pool.take()
+        pool = all_.pool((self.provider, self.base_url, self._key, self._tape), self._pool)
+        sockets = pool.current()
+        exchange = Exchange(body, sockets.take())
         try:
-            async with aclosing(self._ask(client, Exchange(body), wire, breaker)) as events:
+            async with aclosing(self._ask(pool.sdk, exchange, wire, breaker)) as events:
                 async for event in events:
                     yield event
         except Unreachable as error:
@@ -107,20 +108,20 @@ class ProviderModel(ABC):
             raise
         except Dropped:
             breaker.dropped(loop.time())
-            await pool.evict(client)
+            await pool.evict(sockets)
             raise
         finally:
             breaker.returned(ticket)
-            await client.give_back()
+            await sockets.give_back()
 
     async def _ask(
-        self, client: Client, exchange: Exchange, wire: Wire, breaker: Breaker
+        self, sdk: Any, exchange: Exchange, wire: Wire, breaker: Breaker
     ) -> AsyncGenerator[ModelEvent, None]:
         loop, limits = asyncio.get_running_loop(), self._limits
         first_by = loop.time() + limits.model_first_byte
         try:
             async with asyncio.timeout_at(first_by):
-                await self._send(client, exchange)
+                await self._send(sdk, exchange)
         except TimeoutError:
             raise too_slow("provider_timeout", "no answer", limits.model_first_byte) from None
         finally:
@@ -136,19 +137,23 @@ class ProviderModel(ABC):
         finally:
             await response.aclose()
 
-    async def _send(self, client: Client, exchange: Exchange) -> None:
+    async def _send(self, sdk: Any, exchange: Exchange) -> None:
         """In a coroutine of its own, so that the context variable is set and reset in one task."""
         token = current.set(exchange)
         try:
-            await self.send(client.sdk, exchange.body)
+            await self.send(sdk, exchange.body)
+        except Exception:
+            if exchange.fault is not None:
+                raise exchange.fault from exchange.fault.__cause__
+            raise
         finally:
             current.reset(token)
 
     # -- what it stands on -----------------------------------------------------------------------
 
-    def _client(self) -> Client:
-        http = http_client(self.base_url, self._tape)
-        return Client(http, self.connect(self._sdk, http, self._key))
+    def _pool(self) -> Pool:
+        sdk = self.connect(self._sdk, http_client(), self._key)
+        return Pool(sdk, lambda: open_sockets(self.base_url, self._tape))
 
     def _import(self) -> ModuleType:
         try:

@@ -104,6 +104,8 @@ def _decoded(decoder: Decoder, event: ServerEvent) -> Iterable[ModelEvent]:
     try:
         yield from decoder.feed(event)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        if not event.is_whole:
+            return  # cut in the middle of it
         raise ModelError(
             f"the provider's stream has an event that cannot be read: {error}: {event.data:.200}",
             code="provider_bad_stream",

@@ -19,10 +19,14 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class ServerEvent(NamedTuple):
-    """One event: its `event` field, empty if it had none, and its `data` lines joined."""
+    """One event: its `event` field, empty if it had none, and its `data` lines joined.
+
+    `is_whole` is false for what the end of the stream left open: it may be half an event.
+    """
 
     name: str
     data: str
+    is_whole: bool = True
 
 
 class EventSplitter:
@@ -67,7 +71,8 @@ class EventSplitter:
         if line := bytes(self._held).rstrip(b"\r"):
             self._take(line)
         self._held.clear()
-        return self._dispatch()
+        event = self._dispatch()
+        return event and event._replace(is_whole=False)
 
     def _take(self, line: bytes) -> None:
         name, _, value = line.partition(b":")

@@ -38,13 +38,18 @@ class Dropped(ModelError):
 
 
 class Exchange:
-    """One request and its answer: `body` goes out, `response` is open when the SDK returns."""
+    """One request and its answer: `body` goes out, `response` is open when the SDK returns.
 
-    __slots__ = ("body", "response", "was_answered")
+    `fault` is what went wrong instead; an SDK may hide it behind an exception of its own.
+    """
 
-    def __init__(self, body: bytes) -> None:
+    __slots__ = ("below", "body", "fault", "response", "was_answered")
+
+    def __init__(self, body: bytes, below: httpx2.AsyncBaseTransport) -> None:
         self.body = body
+        self.below = below
         self.was_answered = False
+        self.fault: ModelError | None = None
         self.response: httpx2.Response | None = None
 
 
@@ -53,10 +58,7 @@ current: ContextVar[Exchange] = ContextVar("agent_lab_exchange")
 
 
 class Transport(httpx2.AsyncBaseTransport):
-    """Stands under an SDK's client and over the connection pool, or a cassette."""
-
-    def __init__(self, below: httpx2.AsyncBaseTransport) -> None:
-        self._below = below
+    """Stands under an SDK's client and over the sockets, or a cassette, of the exchange."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send it; raises ModelError for anything but a stream of events."""
@@ -72,34 +74,35 @@ class Transport(httpx2.AsyncBaseTransport):
             content=exchange.body,
             extensions={**request.extensions, "timeout": _TIMEOUT},
         )
-        response = await self._ask(sent)
-        exchange.was_answered = True
         try:
-            await _judge(response)
-        except BaseException:
-            await response.aclose()
+            response = await _ask(exchange.below, sent)
+            exchange.was_answered = True
+            try:
+                await _judge(response)
+            except BaseException:
+                await response.aclose()
+                raise
+        except ModelError as error:
+            exchange.fault = error
             raise
         exchange.response = response
         return httpx2.Response(200, headers={"content-type": "text/event-stream"})
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._below.aclose()
 
-    async def _ask(self, request: httpx2.Request) -> httpx2.Response:
-        try:
-            return await self._below.handle_async_request(request)
-        except _UNREACHABLE as error:
-            raise unreachable(request.url.host, error) from error
-        except httpx2.LocalProtocolError:
-            # T39: its text shows the header's value, and with it the key
-            raise ModelError(
-                "the request has a header that HTTP does not allow",
-                code="provider_auth",
-                hint="the API key holds characters such as a line end",
-            ) from None
-        except httpx2.TransportError as error:
-            raise dropped(error) from error
+async def _ask(below: httpx2.AsyncBaseTransport, request: httpx2.Request) -> httpx2.Response:
+    try:
+        return await below.handle_async_request(request)
+    except _UNREACHABLE as error:
+        raise unreachable(request.url.host, error) from error
+    except httpx2.LocalProtocolError:
+        # T39: its text shows the header's value, and with it the key
+        raise ModelError(
+            "the request has a header that HTTP does not allow",
+            code="provider_auth",
+            hint="the API key holds characters such as a line end",
+        ) from None
+    except httpx2.TransportError as error:
+        raise dropped(error) from error
 
 
 async def _judge(response: httpx2.Response) -> None:

@@ -66,14 +66,11 @@ FAULTS = {
         (f"{BOUNDARY}test_a_tool_that_swallows_one_cancellation_is_late_and_not_abandoned",),
     ),
     "pop a message, then lose it": Fault(
-        "application/queues.py",
-        """            if self._desk.gate.hold is None:
-                return self.get_nowait()
+        "application/chat_agent.py",
+        """                item = queue.get_nowait() if gate.hold is None else await queue.get()
 """,
-        """            if self._desk.gate.hold is None:
-                item = self.get_nowait()
+        """                item = queue.get_nowait() if gate.hold is None else await queue.get()
                 await __import__("asyncio").sleep(0)
-                return item
 """,
         tuple(
             f"{QUEUES}test_a_message_behind_the_one_that_is_cancelled_starts_the_next_turn[{tick}]"
@@ -90,7 +87,7 @@ FAULTS = {
     ),
     "swallow a cancellation that came from outside": Fault(
         "application/nudge.py",
-        """        return own > 0 and not self._task.cancelling()
+        """        return own > 0 and not self.task.cancelling()
 """,
         """        return own > 0
 """,

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from agent_lab.application.foreign import InContext, place, said
+from agent_lab.application.foreign import Foreign, place, said
 from agent_lab.application.logs import log
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.tools import Tool
@@ -38,7 +38,12 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 async def run_async(
-    tool: Tool, arguments: dict[str, Any], nudge: Nudge, context: Context, *, limit: int
+    tool: Tool,
+    arguments: dict[str, Any],
+    nudge: Nudge,
+    foreign: Foreign,
+    context: Context,
+    limit: int,
 ) -> Outcome:
     """Run an async tool in `context`; raises CancelledError only if we were cancelled."""
     try:
@@ -46,7 +51,10 @@ async def run_async(
     except BaseException as error:  # it never awaits, so this is no cancellation
         return _bad_arguments(tool, error)
     try:
-        return _result(await InContext(tool.function(**bound), nudge, context), limit)
+        value = await foreign.run(tool.function(**bound), context)
+        if type(value) is str and len(value) <= limit and value.isascii():
+            return Outcome(value)
+        return _result(value, limit)
     except asyncio.CancelledError as error:
         if nudge.is_cancelled:
             raise

@@ -2,15 +2,15 @@
 
 from asyncio import CancelledError, current_task
 from collections.abc import Callable
-from typing import assert_never
 
+from agent_lab.application.foreign import Foreign
 from agent_lab.application.gate import Hop
 from agent_lab.application.model_call import ModelCall
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.session import Session
 from agent_lab.domain.actions import AwaitInput, AwaitReplies, CallModel, EndTurn, RunTools, Wait
 from agent_lab.domain.messages import ModelRequest
-from agent_lab.domain.payloads import ModelRequested, ToolCalled
+from agent_lab.domain.payloads import ModelRequested
 
 
 class ChatAgent:
@@ -36,10 +36,11 @@ class ChatAgent:
         task = current_task()
         assert task is not None
         nudge = self._nudge = Nudge(task, self._is_stopping)
+        foreign = Foreign(nudge)
         try:
             while self._nudge is nudge and not self._is_stopping():
                 try:
-                    await self._work(nudge)
+                    await self._work(nudge, foreign)
                 except CancelledError:
                     if not await nudge.absorb_all():
                         raise
@@ -50,32 +51,34 @@ class ChatAgent:
             else:
                 self._session.abandoned.tasks -= 1
 
-    async def _work(self, nudge: Nudge) -> None:
+    async def _work(self, nudge: Nudge, foreign: Foreign) -> None:
         session, conversation = self._session, self._conversation
         queue, receive, decide = session.queues.input, conversation.receive, session.decide
+        gate, next_action = session.gate, conversation.next_action
         while self._nudge is nudge:
             if nudge.pending:  # it came without an await, or a model swallowed it
                 await nudge.settle()
                 session.clock.clear(nudge)
             if session.outbox:
                 await self._flush()
-            if queue.qsize():
-                decide(receive(await queue.get()))
+            if not queue.empty():
+                item = queue.get_nowait() if gate.hold is None else await queue.get()
+                decide(receive(item))
                 continue
-            match action := conversation.next_action():
-                case RunTools():
-                    await self._put_call(action.calls[0])
-                case CallModel():
-                    await self._call_model(nudge)
-                case AwaitReplies() | AwaitInput():
-                    decide(receive(await queue.get()))
-                case EndTurn():
-                    decide(conversation.end_turn())
-                case Wait():
-                    await session.clock.sleep("retry", action.delay)
-                    conversation.waited()
-                case _:
-                    assert_never(action)
+            action = next_action()
+            kind = type(action)  # by type: a class pattern costs a call
+            if kind is AwaitReplies or kind is AwaitInput:
+                decide(receive(await queue.get()))
+            elif kind is CallModel:
+                await self._call_model(nudge, foreign)
+            elif type(action) is RunTools:
+                await self._put_calls(action)
+            elif kind is EndTurn:
+                decide(conversation.end_turn())
+            else:
+                assert type(action) is Wait
+                await session.clock.sleep("retry", action.delay)
+                conversation.waited()
 
     def stand_down(self) -> None:
         """The session stops: leave what you do, after cleaning up if you were told so already."""
@@ -103,11 +106,17 @@ class ChatAgent:
             output.put_nowait(outbox[0])
             del outbox[0]
 
-    async def _put_call(self, call: ToolCalled) -> None:
-        await self._session.queues.events.put(call)
-        self._conversation.calls.dispatched(call)
+    async def _put_calls(self, action: RunTools) -> None:
+        """Put calls on `events` until one has to wait: what is due may be another thing then."""
+        events, dispatched = self._session.queues.events, self._conversation.calls.dispatched
+        for call in action.calls:
+            if not events.try_put(call):
+                await events.put(call)
+                dispatched(call)
+                return
+            dispatched(call)
 
-    async def _call_model(self, nudge: Nudge) -> None:
+    async def _call_model(self, nudge: Nudge, foreign: Foreign) -> None:
         session, conversation = self._session, self._conversation
         if session.gate.hold is not None:
             await session.gate.hold(Hop("model"))
@@ -115,14 +124,14 @@ class ChatAgent:
                 conversation.next_action(), CallModel
             ):
                 return  # something came while the hop was held: ask again
-        session.decide(conversation.begin_call())
+        if decided := conversation.begin_call():
+            session.decide(decided)
         if not conversation.calling:
             return
         request = self._request()
-        session.decide(
-            (ModelRequested(turn=conversation.turn, step=conversation.step, request=request),)
-        )
-        await ModelCall(session, request, nudge, self._flush).run()
+        requested = ModelRequested(turn=conversation.turn, step=conversation.step, request=request)
+        session.decide((requested,))
+        await ModelCall(session, request, nudge, foreign, self._flush).run()
 
     def _request(self) -> ModelRequest:
         session, conversation = self._session, self._conversation

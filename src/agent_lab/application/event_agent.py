@@ -1,10 +1,12 @@
 """EventAgent: long-lived runners that take tool calls from `events` and put replies on `input`."""
 
 from asyncio import CancelledError, current_task
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Literal
 
 from agent_lab.application.boundary import Outcome, run_async, run_in_thread
+from agent_lab.application.foreign import Foreign
 from agent_lab.application.gate import Drop, Hop
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.session import Session
@@ -16,10 +18,13 @@ from agent_lab.domain.payloads import ToolCalled, ToolStarted
 class Runner:
     """One task that runs one call at a time. `started` is set once the tool was let loose."""
 
-    __slots__ = ("abandoned", "call", "nudge", "started")
+    __slots__ = ("abandoned", "call", "foreign", "nudge", "started", "timed_out", "timeout")
 
-    def __init__(self, nudge: Nudge) -> None:
+    def __init__(self, nudge: Nudge, timed_out: "Callable[[Runner], None]") -> None:
         self.nudge = nudge
+        self.foreign = Foreign(nudge)
+        self.timed_out = partial(timed_out, self)
+        self.timeout = 0.0
         self.call: ToolCalled | None = None
         self.started = False
         self.abandoned = False
@@ -47,7 +52,7 @@ class EventAgent:
         """Be one runner until `events` is closed; raises QueueClosed then."""
         task = current_task()
         assert task is not None
-        runner = Runner(Nudge(task, self._is_stopping))
+        runner = Runner(Nudge(task, self._is_stopping), self._timed_out)
         self._runners.add(runner)
         self._idle += 1
         events = self._session.queues.events
@@ -55,7 +60,8 @@ class EventAgent:
             while not runner.abandoned and not self._is_stopping():
                 try:
                     await self._serve(runner, await events.get())
-                    await runner.nudge.settle()
+                    if runner.nudge.pending:
+                        await runner.nudge.settle()
                 except CancelledError:
                     if not await runner.nudge.absorb_all():
                         raise
@@ -72,15 +78,29 @@ class EventAgent:
             self.spawn()
         runner.call, runner.started = call, False
         self._busy[call.call_id] = runner
+        session = self._session
         try:
-            await self._run(runner, call)
+            if not self._conversation.calls.is_open(call.round, call.call_id):
+                return
+            tool, passed = session.agent.tools[call.name], call
+            if session.gate.hold is not None:
+                held = await self._pass_gate(tool, call)
+                if held is None:
+                    return
+                passed = held
+            self._start(runner, tool, call)
+            outcome = await self._work(runner, tool, passed)
+            session.clock.clear(runner)
+            reply = _reply(call, outcome)
+            if not session.queues.input.try_put(reply):
+                await self._put_reply(runner, reply)
         except Exception:
-            del self._busy[call.call_id]  # nobody is to be thrown out of a call that fell over
+            self._busy.pop(call.call_id, None)  # nobody is to be thrown out of what fell over
             self._recover(runner, call)
             raise
         finally:
             if runner.call is call:  # else it was abandoned, and is out of the books
-                self._session.clock.clear(runner)
+                session.clock.clear(runner)
                 runner.call = None
                 self._idle += 1
             if self._busy.get(call.call_id) is runner:
@@ -94,45 +114,28 @@ class EventAgent:
 
     # -- one call --------------------------------------------------------------------------------
 
-    async def _run(self, runner: Runner, call: ToolCalled) -> None:
-        session, calls = self._session, self._conversation.calls
-        if not calls.is_open(call.round, call.call_id):
-            return
-        tool, passed = session.agent.tools[call.name], call
-        if session.gate.hold is not None:
-            held = await self._pass_gate(tool, call)
-            if held is None:
-                return
-            passed = held
+    def _start(self, runner: Runner, tool: Tool, call: ToolCalled) -> None:
+        """Say that the tool runs now, and set its limit."""
+        session = self._session
         timeout = session.limits.tool_timeout if tool.timeout is None else tool.timeout
-        session.journal.append(
-            ToolStarted(
-                turn=call.turn,
-                step=call.step,
-                call_id=call.call_id,
-                name=call.name,
-                timeout=timeout,
-            )
+        started = ToolStarted(
+            turn=call.turn, step=call.step, call_id=call.call_id, name=call.name, timeout=timeout
         )
-        runner.started = True
-        session.clock.set(runner, timeout, lambda: self._timed_out(call, timeout))
-        limit = session.limits.tool_output
-        if tool.is_async:
-            outcome = await run_async(
-                tool, passed.arguments, runner.nudge, session.context.copy(), limit=limit
-            )
-        else:
-            outcome = await self._run_in_thread(tool, passed, limit)
-        session.clock.clear(runner)
-        await self._put_reply(runner, _reply(call, outcome))
+        session.journal.append(started)
+        runner.started, runner.timeout = True, timeout
+        session.clock.set(runner, timeout, runner.timed_out)
 
-    async def _run_in_thread(self, tool: Tool, call: ToolCalled, limit: int) -> Outcome:
-        return await run_in_thread(
+    def _work(self, runner: Runner, tool: Tool, call: ToolCalled) -> Coroutine[Any, Any, Outcome]:
+        session = self._session
+        limit, context = session.limits.tool_output, session.context.copy()
+        if tool.is_async:
+            return run_async(tool, call.arguments, runner.nudge, runner.foreign, context, limit)
+        return run_in_thread(
             tool,
             call.arguments,
-            self._session.context.copy(),
+            context,
             limit=limit,
-            abandoned=self._session.abandoned,
+            abandoned=session.abandoned,
             late=lambda outcome: self._thread_ended(call, outcome),
         )
 
@@ -166,8 +169,10 @@ class EventAgent:
 
     # -- calls that end otherwise ----------------------------------------------------------------
 
-    def _timed_out(self, call: ToolCalled, timeout: float) -> None:
-        closed = self._conversation.close_call(call.round, call.call_id, "timeout", f"{timeout:g}")
+    def _timed_out(self, runner: Runner) -> None:
+        call, limit = runner.call, f"{runner.timeout:g}"
+        assert call is not None, "a runner without a call has no alarm"
+        closed = self._conversation.close_call(call.round, call.call_id, "timeout", limit)
         self._session.control(closed)
 
     def _closed(self, call_id: str) -> None:

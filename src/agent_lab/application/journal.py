@@ -7,7 +7,7 @@ has let go of is told to the reader as a `Gap`.
 
 from asyncio import Future, get_running_loop
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -50,28 +50,28 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 HandOff = tuple[
-    float,
     Literal["input", "events"],
     Literal["put", "take"],
     ChatMessage | ToolCalled,
     int,
     tuple[int | None, int | None],
 ]
-"""A put or a take as it is first written down: time, queue, op, item, depth, turn and step."""
-_Line = Entry | HandOff | tuple[float, AnyPayload]
+"""A put or a take as it is first written down: queue, op, item, depth, turn and step."""
+_Line = Entry | HandOff | AnyPayload
 
 
 class Journal:
     """Entries of one session, the newest `entries` or `size` bytes of them.
 
-    Writing appends a line; the entry is made of it when somebody reads, which most lines of most
-    sessions never see.
+    Writing appends a line and its time; the entry is made of them when somebody reads, which most
+    lines of most sessions never see.
     """
 
     def __init__(self, now: Callable[[], float], *, entries: int, size: int) -> None:
         """`now` is the loop's clock."""
         self._now = now
         self._lines: list[_Line] = []
+        self._times: list[float] = []
         self._first = 1
         self._max_lines = entries
         self._max_size = size
@@ -85,7 +85,7 @@ class Journal:
         return self._first + len(self._lines) - 1
 
     def append(self, payload: AnyPayload) -> int:
-        """Write an entry now and give its number; never waits."""
+        """Write an entry now and give its number; never waits. Nothing after end()."""
         self.extend((payload,))
         return self._first + len(self._lines) - 1
 
@@ -93,41 +93,35 @@ class Journal:
         """Write entries for what was decided at one moment; never waits. Nothing after end()."""
         if self._ended is not None:
             return
-        lines, at = self._lines, self._now()
+        lines = self._lines
+        lines += payloads
+        self._times += (self._now(),) * len(payloads)
         for payload in payloads:
-            lines.append((at, payload))
-            if payload.is_long:
-                self._text += _text_of(payload)
+            if type(payload) in _LONG:
+                self._text += _LONG[type(payload)](payload)
         if self._waiters:
             self._wake()
         if len(lines) > self._max_lines or self._text + _OVERHEAD * len(lines) > self._max_size:
             self._trim()
 
-    def hand_off(
-        self,
-        queue: Literal["input", "events"],
-        op: Literal["put", "take"],
-        item: ChatMessage | ToolCalled,
-        depth: int,
-        where: tuple[int | None, int | None],
-    ) -> None:
-        """Write down a put or a take."""
-        if self._ended is not None:
-            return
-        self._lines.append((self._now(), queue, op, item, depth, where))
-        if self._waiters:
-            self._wake()
+    def hand_off(self, line: HandOff) -> None:
+        """Write down a put or a take; what is over the bound goes with the next decision."""
+        if self._ended is None:
+            self._lines.append(line)
+            self._times.append(self._now())
+            if self._waiters:
+                self._wake()
 
     def read(self, after: int = 0, limit: int | None = None) -> tuple[Gap | None, Sequence[Entry]]:
         """Kept entries after `after`, at most `limit`, and what is missing before them."""
-        first, lines = self._first, self._lines
+        first, lines, times = self._first, self._lines, self._times
         start = max(after + 1 - first, 0)
         stop = len(lines) if limit is None else min(start + limit, len(lines))
         for index in range(start, stop):
             line = lines[index]
-            if isinstance(line, tuple):  # the first reader makes the entry
-                at, payload = line if len(line) == 2 else (line[0], _queue_op(line))
-                lines[index] = Entry(first + index, at, payload)
+            if type(line) is not Entry:  # the first reader makes the entry
+                payload = _queue_op(line) if type(line) is tuple else line
+                lines[index] = Entry(first + index, times[index], cast("AnyPayload", payload))
         gap = Gap(after + 1, first - 1) if first > after + 1 else None
         return gap, cast("list[Entry]", lines[start:stop])
 
@@ -188,12 +182,12 @@ class Journal:
         for index, line in enumerate(lines[: max(len(lines) - _NEWEST, 0)]):
             if index >= drop and excess <= 0:
                 break
-            text = _text_of(_payload(line))
+            text = _text_of(line)
             self._text -= text
             excess -= text + _OVERHEAD
             drop = max(drop, index + 1)
         drop = min(drop, max(len(lines) - _NEWEST, 0))
-        del lines[:drop]
+        del lines[:drop], self._times[:drop]
         self._first += drop
 
 
@@ -205,29 +199,36 @@ def item_id(item: ChatMessage | ToolCalled) -> str:
 
 
 def _queue_op(line: HandOff) -> QueueOp:
-    _, queue, op, item, depth, (turn, step) = line
+    queue, op, item, depth, (turn, step) = line
     return QueueOp(turn=turn, step=step, queue=queue, op=op, item=item_id(item), depth=depth)
 
 
-def _payload(line: _Line) -> AnyPayload | None:
-    """What was decided; None for a hand-off."""
-    if isinstance(line, Entry):
-        return line.payload
-    return line[1] if len(line) == 2 else None
+def _text_of(line: _Line) -> int:
+    """Characters of what may be long in a line."""
+    payload = line.payload if type(line) is Entry else line
+    measure = _LONG.get(type(payload))
+    return measure(payload) if measure is not None else 0
 
 
-def _text_of(payload: AnyPayload | None) -> int:
-    """Characters of what may be long in a payload."""
-    match payload:
-        case Assistant():
-            raws = sum(len(call.raw or "") for call in payload.tool_calls)
-            thought = sum(len(str(thought)) for thought in payload.thinking)
-            return len(payload.content or "") + raws + thought
-        case ToolReplied() | LateReply() | Accepted():
-            return len(payload.content)
-        case Text():
-            return len(payload.text)
-        case Edited():
-            return len(str(payload.before)) + len(str(payload.after))
-        case _:
-            return 0
+def _content(payload: Any) -> int:
+    return len(payload.content)
+
+
+def _answer(payload: Assistant) -> int:
+    text = len(payload.content or "")
+    for call in payload.tool_calls:
+        text += len(call.raw or "")
+    for thought in payload.thinking:
+        text += len(str(thought))
+    return text
+
+
+_LONG: dict[type, Callable[[Any], int]] = {
+    Assistant: _answer,
+    ToolReplied: _content,
+    LateReply: _content,
+    Accepted: _content,
+    Text: lambda payload: len(payload.text),
+    Edited: lambda payload: len(str(payload.before)) + len(str(payload.after)),
+}
+"""How long the text is in a payload that may be long."""

@@ -5,18 +5,18 @@ the next call.
 """
 
 from asyncio import CancelledError
-from collections.abc import AsyncIterator, Awaitable, Callable
-from inspect import iscoroutine
-from typing import cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from types import CoroutineType
+from typing import Any, cast
 from zlib import crc32
 
-from agent_lab.application.foreign import InContext, place, said
+from agent_lab.application.foreign import Foreign, place, said
 from agent_lab.application.logs import log
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.session import Session
 from agent_lab.domain.errors import ModelError, QueueClosed
 from agent_lab.domain.limits import Again
-from agent_lab.domain.messages import ModelEvent, ModelRequest, TextDelta, clean, malformed
+from agent_lab.domain.messages import ModelEvent, ModelRequest, Reply, TextDelta, clean, malformed
 from agent_lab.domain.payloads import Text
 from agent_lab.domain.redaction import SECRETS
 
@@ -36,6 +36,7 @@ class ModelCall:
         session: Session,
         request: ModelRequest,
         nudge: Nudge,
+        foreign: Foreign,
         flush: Callable[[], Awaitable[None]],
     ) -> None:
         """`flush` moves what waits to `output`, and waits while nobody takes."""
@@ -43,9 +44,8 @@ class ModelCall:
         self._conversation = session.conversation
         self._request = request
         self._nudge = nudge
+        self._foreign = foreign
         self._flush = flush
-        self._deadline = ("model call", request.call)
-        self._alarm = ("text", request.call)
         self._text: list[str] = []
         self._text_at = float("-inf")
         self._veil = SECRETS.stream()
@@ -53,9 +53,12 @@ class ModelCall:
     async def run(self) -> None:
         """Ask, hear, and tell the conversation; a fault is told too, and never raised."""
         session, clock = self._session, self._session.clock
-        clock.set(self._deadline, session.limits.model_timeout, self._timed_out)
+        clock.set(self, session.limits.model_timeout, self._timed_out)
         try:
-            await InContext(self._listen(), self._nudge, session.context.copy())
+            await self._ask()
+            decided = self._conversation.answered(self._request.call)
+            if decided is None:
+                raise _CUT
         except ModelError as error:
             again = Again(error.retry_after, self._spread) if error.may_pass else None
             decided = self._conversation.call_failed(
@@ -65,23 +68,27 @@ class ModelCall:
                 SECRETS.redact(error.hint),
                 again=again,
             )
-            session.decide(decided)
         finally:
-            clock.clear(self._deadline)
-            clock.clear(self._alarm)
+            clock.clear(self)
+        session.decide(decided)
 
     @property
     def _spread(self) -> float:
         """By chance among sessions, and the same in each replay of one."""
         return crc32(f"{self._session.session_id} {self._request.call}".encode()) / (1 << 32)
 
-    async def _listen(self) -> None:
+    async def _ask(self) -> None:
+        """Hear the whole answer; raises ModelError for whatever goes wrong with it."""
+        session = self._session
+        context = session.context.copy()
         try:
-            stream = self._session.model.stream(self._request)
-            if iscoroutine(stream):
-                self._hear(await stream)
-            else:
-                await self._hear_all(cast("AsyncIterator[ModelEvent]", stream))
+            stream = context.run(session.model.stream, self._request)
+            if type(stream) is CoroutineType:
+                whole = cast("Coroutine[Any, Any, Reply]", stream)
+                self._hear(await self._foreign.run(whole, context))
+                return
+            pieces = cast("AsyncIterator[ModelEvent]", stream)
+            await self._foreign.run(self._hear_all(pieces), context)
         except BaseException as error:
             fault = self._fault(error)
             if fault is error:
@@ -89,10 +96,6 @@ class ModelCall:
             raise fault from error
         if self._text or self._veil:
             self._tell_text(is_last=True)
-        decided = self._conversation.answered(self._request.call)
-        if decided is None:
-            raise _CUT
-        self._session.decide(decided)
 
     async def _hear_all(self, stream: AsyncIterator[ModelEvent]) -> None:
         """Take the stream's events until it ends, or the call is over."""
@@ -101,12 +104,14 @@ class ModelCall:
                 if not self._hear(event):
                     await self._nudge.settle()  # not in the middle of its cleaning up
                     self._session.clock.clear(self._nudge)
+                    self._session.clock.clear(self._tell_text)
                     return await _close(stream)
                 if type(event) is TextDelta:
                     self._say(event.text)
                     if self._session.outbox:
                         await self._wait_for_taker()
         except BaseException:
+            self._session.clock.clear(self._tell_text)
             await _close(stream)
             raise
 
@@ -118,9 +123,9 @@ class ModelCall:
     async def _wait_for_taker(self) -> None:
         """Backpressure is no fault of the model: its deadline stands still meanwhile."""
         clock = self._session.clock
-        left = clock.take(self._deadline)
+        left = clock.take(self)
         await self._flush()
-        clock.set(self._deadline, left, self._timed_out)
+        clock.set(self, left, self._timed_out)
 
     def _fault(self, error: BaseException) -> BaseException:
         """What the model raised as a ModelError; a cancellation that is ours stays what it is."""
@@ -155,7 +160,7 @@ class ModelCall:
         if wait <= 0:
             self._tell_text()
         elif len(self._text) == 1:
-            clock.set(self._alarm, wait, self._tell_text)
+            clock.set(self._tell_text, wait, self._tell_text)
 
     def _tell_text(self, *, is_last: bool = False) -> None:
         conversation = self._conversation
@@ -163,7 +168,7 @@ class ModelCall:
         if self._veil is not None:
             text = self._veil.push(text) + (self._veil.end() if is_last else "")
         self._text.clear()
-        self._session.clock.clear(self._alarm)
+        self._session.clock.clear(self._tell_text)
         if text and conversation.calling and conversation.call == self._request.call:
             self._text_at = self._session.clock.now()
             self._session.decide((Text(turn=conversation.turn, step=conversation.step, text=text),))

@@ -12,12 +12,13 @@ class Nudge:
     An outside cancellation that comes at the same time wins: it is never swallowed.
     """
 
-    __slots__ = ("_foreign", "_stopping", "_task", "pending")
+    __slots__ = ("_stopping", "foreign", "pending", "task")
 
     def __init__(self, task: "Task[Any]", stopping: Callable[[], bool]) -> None:
         """`stopping` says whether the session itself is being stopped."""
-        self._task = task
-        self._foreign = 0
+        self.task = task
+        self.foreign = 0
+        """Cancellations that foreign code left in the task's count."""
         self.pending = 0
         """Nudges given that the task has not absorbed."""
         self._stopping = stopping
@@ -25,13 +26,13 @@ class Nudge:
     def __call__(self) -> None:
         """Throw the task out of its await."""
         self.pending += 1
-        self._task.cancel()
+        self.task.cancel()
 
     @property
     def is_current(self) -> bool:
         """Whether this task is running; it is not while its coroutine is being closed."""
         try:
-            return current_task() is self._task
+            return current_task() is self.task
         except RuntimeError:
             return False
 
@@ -48,15 +49,15 @@ class Nudge:
 
         A cancellation from outside comes between two steps, so it is not among these.
         """
-        self._foreign = max(self._task.cancelling() - self.pending, 0)
+        self.foreign = max(self.task.cancelling() - self.pending, 0)
 
     def absorb(self) -> bool:
         """Called where CancelledError was caught: True if it was only ours, and is dealt with."""
         own, self.pending = self.pending, 0
-        for _ in range(own + self._foreign if own else 0):
-            self._task.uncancel()
-        self._foreign = 0
-        return own > 0 and not self._task.cancelling()
+        for _ in range(own + self.foreign if own else 0):
+            self.task.uncancel()
+        self.foreign = 0
+        return own > 0 and not self.task.cancelling()
 
     async def absorb_all(self) -> bool:
         """As absorb, also of a nudge that was not delivered because foreign code raised by itself.
@@ -77,5 +78,5 @@ class Nudge:
 
     def disown(self) -> None:
         """Forget cancellations that foreign code brought about."""
-        while self._task.cancelling():
-            self._task.uncancel()
+        while self.task.cancelling():
+            self.task.uncancel()

@@ -1,10 +1,10 @@
 """The three queues that carry the work: `input`, `output` and `events`.
 
 All three are work queues: each item goes to one taker. Puts and takes of `input` and `events` are
-journal entries, written in `_put` and `_get`; holding happens in `put()` and `get()`.
+journal entries, written where an item is added or taken; holding happens in `put()` and `get()`.
 """
 
-from asyncio import QueueFull
+from asyncio import QueueEmpty, QueueFull
 from typing import Literal, Protocol, TypeVar, cast
 
 from agent_lab.application.gate import Drop, Gate, Hop
@@ -68,13 +68,53 @@ class WorkQueue(RuntimeQueue[ItemT]):
     async def get(self) -> ItemT:
         """Take the next item: wait for one, pass the gate. A cancelled get loses nothing."""
         while True:
-            while not self._queue or self._parked:
-                await self._wait(self._getters)
-            if self._desk.gate.hold is None:
-                return self.get_nowait()
-            item = await self._held_head()
-            if item is not None:
+            if not self._queue or self._parked:
+                waiter = self._line_up(self._getters)
+                try:
+                    await waiter
+                except BaseException:
+                    self._step_out(waiter, self._getters)
+                    raise
+            elif self._desk.gate.hold is None:
+                return self._take()
+            elif (item := await self._held_head()) is not None:
                 return item
+
+    def try_put(self, item: ItemT) -> bool:
+        """Add an item if nothing stands in its way: no gate, no full queue. Else False."""
+        if self._closed:
+            raise QueueClosed(self.name)
+        if len(self._queue) >= self._bound or self._desk.gate.hold is not None:
+            return False
+        self.push(item)
+        return True
+
+    def push(self, item: ItemT) -> None:
+        """Add an item whether there is room or not, and write it down: every put comes here."""
+        queue, desk = self._queue, self._desk
+        queue.append(item)
+        depth = len(queue)
+        desk.journal.hand_off((self._name, "put", item, depth, desk.conversation.where))
+        self._puts += 1
+        if depth > self._peak:
+            self._peak = depth
+        if self._getters:
+            self._wakeup_next(self._getters)
+
+    def get_nowait(self) -> ItemT:
+        """Take the next item now, past the gate; QueueEmpty when there is none."""
+        if not self._queue:
+            raise QueueEmpty
+        return self._take()
+
+    def _take(self) -> ItemT:
+        """Take the head and write it down: every take comes here."""
+        queue, desk = self._queue, self._desk
+        item = queue.popleft()
+        desk.journal.hand_off((self._name, "take", item, len(queue), desk.conversation.where))
+        if self._putters:
+            self._wakeup_next(self._putters)
+        return item
 
     def holds(self, call_id: str) -> bool:
         """Whether a taker stands at the gate with this call at the head."""
@@ -86,7 +126,7 @@ class WorkQueue(RuntimeQueue[ItemT]):
             if not (self._parked and item is self._queue[0]):
                 self._queue.remove(item)
                 depth, where = len(self._queue), self._desk.conversation.where
-                self._desk.journal.hand_off(self._name, "take", item, depth, where)
+                self._desk.journal.hand_off((self._name, "take", item, depth, where))
 
     async def _held(self, item: ItemT) -> ItemT | None:
         hold = self._desk.gate.hold
@@ -105,7 +145,7 @@ class WorkQueue(RuntimeQueue[ItemT]):
         hold, head = self._desk.gate.hold, self._queue[0]
         assert hold is not None
         if not self._desk.is_live(head):
-            return self.get_nowait()
+            return self._take()
         self._parked = True  # the other takers wait: one head is held once
         try:
             verdict = await hold(Hop("take", self._name, head))
@@ -115,25 +155,11 @@ class WorkQueue(RuntimeQueue[ItemT]):
                 self._wakeup_next(self._getters)
         if not self._queue or self._queue[0] is not head:
             return None
-        taken = self.get_nowait()
+        taken = self._take()
         if isinstance(verdict, Drop):
             self._desk.discard(taken)
             return None
         return cast("ItemT", verdict.item)
-
-    def _put(self, item: ItemT) -> None:
-        queue, desk = self._queue, self._desk
-        queue.append(item)
-        self._puts += 1
-        if len(queue) > self._peak:
-            self._peak = len(queue)
-        desk.journal.hand_off(self._name, "put", item, len(queue), desk.conversation.where)
-
-    def _get(self) -> ItemT:
-        queue, desk = self._queue, self._desk
-        item = queue.popleft()
-        desk.journal.hand_off(self._name, "take", item, len(queue), desk.conversation.where)
-        return item
 
 
 class InputQueue(WorkQueue[ChatMessage]):

@@ -1,6 +1,6 @@
 """A bounded asyncio.Queue that can be closed, and counts what passes."""
 
-from asyncio import Event, Future, Queue, QueueEmpty, QueueFull, get_running_loop
+from asyncio import Event, Future, Queue, QueueEmpty, QueueFull
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -31,7 +31,6 @@ class RuntimeQueue(Queue[T]):
     _getters: "deque[Future[None]]"
     _putters: "deque[Future[None]]"
     _wakeup_next: Callable[[Any], None]
-    _unfinished_tasks: int
     _finished: Event
 
     def __init__(self, name: str, maxsize: int) -> None:
@@ -39,7 +38,7 @@ class RuntimeQueue(Queue[T]):
         self.name = name
         self._bound = maxsize
         self._closed = False
-        self._puts = self._peak = 0
+        self._puts = self._done = self._peak = 0
         self._parked = False
 
     def statistics(self) -> Statistics:
@@ -59,35 +58,34 @@ class RuntimeQueue(Queue[T]):
         """Whether close() was called."""
         return self._closed
 
-    def has_room(self, items: int) -> bool:
-        """Whether so many could be put now without waiting."""
-        return len(self._queue) + items <= self._bound and not self._closed
-
     def close(self, *, last: Iterable[T] = ()) -> None:
         """No more puts; takes get what is left, then QueueClosed. Closing twice is fine.
 
         `last` is added whether there is room or not.
         """
         for item in last:
-            self._put(item)
+            self.push(item)
         self._closed = True
         for waiter in (*self._getters, *self._putters):
             if not waiter.done():
                 waiter.set_result(None)
 
-    def extend(self, items: Sequence[T]) -> None:
-        """Add items whether there is room or not; each may wake a taker."""
+    def offer(self, items: Sequence[T]) -> bool:
+        """Add all items now; False, and none is added, where there is no room for all."""
         queue = self._queue
+        size = len(queue) + len(items)
+        if size > self._bound or self._closed:
+            return False
         queue.extend(items)
         self._puts += len(items)
-        if len(queue) > self._peak:
-            self._peak = len(queue)
-        if not self._unfinished_tasks:
-            self._finished.clear()
-        self._unfinished_tasks += len(items)
+        if size > self._peak:
+            self._peak = size
         if self._getters:
             for _ in items:
                 self._wakeup_next(self._getters)
+                if not self._getters:
+                    break
+        return True
 
     async def put(self, item: T) -> None:
         """Add an item; waits for room. Cancelled while it waits, it has added nothing."""
@@ -107,56 +105,75 @@ class RuntimeQueue(Queue[T]):
 
     def push(self, item: T) -> None:
         """Add an item whether there is room or not."""
-        self._put(item)
-        if not self._unfinished_tasks:
-            self._finished.clear()
-        self._unfinished_tasks += 1
-        if self._getters:
-            self._wakeup_next(self._getters)
-
-    async def get(self) -> T:
-        """Take the next item; waits for one. A cancelled get loses nothing."""
-        while not self._queue:
-            await self._wait(self._getters)
-        item = self._get()
-        if self._putters:
-            self._wakeup_next(self._putters)
-        return item
-
-    def get_nowait(self) -> T:
-        """Take the next item now; QueueEmpty when there is none."""
-        if not self._queue:
-            raise QueueEmpty
-        item = self._get()
-        if self._putters:
-            self._wakeup_next(self._putters)
-        return item
-
-    def _put(self, item: T) -> None:
         queue = self._queue
         queue.append(item)
         self._puts += 1
         if len(queue) > self._peak:
             self._peak = len(queue)
+        if self._getters:
+            self._wakeup_next(self._getters)
 
-    def _get(self) -> T:
+    async def get(self) -> T:
+        """Take the next item; waits for one. A cancelled get loses nothing."""
+        queue = self._queue
+        while not queue:
+            waiter = self._line_up(self._getters)
+            try:
+                await waiter
+            except BaseException:
+                self._step_out(waiter, self._getters)
+                raise
+        if self._putters:
+            self._wakeup_next(self._putters)
+        return queue.popleft()
+
+    def get_nowait(self) -> T:
+        """Take the next item now; QueueEmpty when there is none."""
+        if not self._queue:
+            raise QueueEmpty
+        if self._putters:
+            self._wakeup_next(self._putters)
         return self._queue.popleft()
+
+    # What is not done is what was put less what was said to be done: no put has to count it.
+
+    def task_done(self) -> None:
+        """One item that was taken is dealt with; ValueError if all were already."""
+        if self._done >= self._puts:
+            raise ValueError("task_done() called too many times")
+        self._done += 1
+        if self._done == self._puts:
+            self._finished.set()
+
+    async def join(self) -> None:
+        """Wait until every item that was put is said to be done."""
+        while self._done < self._puts:
+            self._finished.clear()
+            await self._finished.wait()
 
     async def room(self) -> None:
         """Wait until there is room, or the queue is closed."""
         while len(self._queue) >= self._bound and not self._closed:
-            await self._wait(self._putters)
+            waiter = self._line_up(self._putters)
+            try:
+                await waiter
+            except BaseException:
+                self._step_out(waiter, self._putters)
+                raise
 
-    async def _wait(self, waiters: "deque[Future[None]]") -> None:
+    # Two functions around an await that stands in the caller: a coroutine of its own for it would
+    # be made at each wait, and gone through at each wake.
+
+    def _line_up(self, waiters: "deque[Future[None]]") -> "Future[None]":
         if self._closed and not self._queue:
             raise QueueClosed(self.name)
-        waiter: Future[None] = get_running_loop().create_future()
+        waiter: Future[None] = Future()
         waiters.append(waiter)
-        try:
-            await waiter
-        except BaseException:
-            if waiter in waiters:
-                waiters.remove(waiter)
-            elif waiters:  # woken and cancelled in the same tick: the next in line shall look
-                self._wakeup_next(waiters)
-            raise
+        return waiter
+
+    def _step_out(self, waiter: "Future[None]", waiters: "deque[Future[None]]") -> None:
+        """Whoever stood there was cancelled."""
+        if waiter in waiters:
+            waiters.remove(waiter)
+        elif waiters:  # woken and cancelled in the same tick: the next in line shall look
+            self._wakeup_next(waiters)

@@ -21,12 +21,14 @@ from agent_lab.domain.errors import InputFull, MessageRejected
 from agent_lab.domain.inbox import At
 from agent_lab.domain.messages import ChatMessage, ReplyKind, clean
 from agent_lab.domain.payloads import (
+    OUTPUT,
     AnyPayload,
     Rejected,
     ToolCalled,
     ToolReplied,
 )
 
+_all_on_output = OUTPUT.issuperset
 CancelStatus = Literal["cancelled", "not_running"]
 
 
@@ -88,15 +90,13 @@ class Session:
         if not decided:
             return
         self.journal.extend(decided)
-        for_output = [payload for payload in decided if payload.on_output]
-        if not for_output:
-            return
-        if not self.outbox and self.queues.output.has_room(len(for_output)):
-            self.queues.output.extend(for_output)
-        else:
-            self.outbox.extend(for_output)
-        for payload in for_output:
-            if isinstance(payload, ToolReplied):
+        for_output = decided
+        if not _all_on_output(map(type, decided)):
+            for_output = [payload for payload in decided if payload.on_output]
+        if self.outbox or not self.queues.output.offer(for_output):
+            self.outbox += for_output
+        for payload in decided:
+            if type(payload) is ToolReplied:
                 self.call_closed(payload.call_id)
 
     def control(self, decided: Sequence[AnyPayload]) -> bool:

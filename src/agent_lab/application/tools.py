@@ -50,7 +50,10 @@ class Tool:
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments as the hints want them; raises ValueError naming the one at fault."""
         value = msgspec.convert(arguments, self._arguments, dec_hook=_from_foreign)
-        return {name: getattr(value, name) for name in self._names}
+        bound: dict[str, Any] = {}
+        for name in self._names:  # a comprehension is a call more
+            bound[name] = getattr(value, name)
+        return bound
 
 
 @overload

@@ -54,12 +54,13 @@ class Calls:
 
     def begin(self, reply: Reply, number: int, turn: int, step: int) -> list[AnyPayload]:
         """Open the round of an answer; calls that cannot run are closed at once."""
-        parsed = parse_calls(reply, number, self._tools)
+        calls, closed = parse_calls(reply, number, self._tools)
         text = clean(reply.content) if reply.content and reply.content.strip() else None
-        said = answer(self._history, turn, step, text, parsed.calls, reply.thinking)
-        current = self.current = Round(number, parsed.calls, turn, step)
-        called = [
-            ToolCalled(
+        said = answer(self._history, turn, step, text, calls, reply.thinking)
+        current = self.current = Round(number, turn, step)
+        decided: list[AnyPayload] = [said]
+        for call in calls:
+            called = ToolCalled(
                 turn=turn,
                 step=step,
                 call_id=call.id,
@@ -67,10 +68,11 @@ class Calls:
                 arguments=call.arguments,
                 round=number,
             )
-            for call in parsed.calls
-        ]
-        current.made(called)
-        return [said, *called, *[self._close(current, closed) for closed in parsed.closed]]
+            current.made(call, called)
+            decided.append(called)
+        for bad in closed:
+            decided.append(self._close(current, bad))  # noqa: PERF401  # a call more, each turn
+        return decided
 
     def receive(self, message: ChatMessage) -> ToolReplied | None:
         """Take a reply; None when no open call of its round wants it."""

@@ -134,12 +134,15 @@ EVENT_TYPES: tuple[type[ModelEvent], ...] = (TextDelta, CallDelta, *THINKING, Fi
 def malformed(event: object) -> str | None:
     """What is wrong with an event of a model that is not ours; None if it is well made."""
     # by type and not by pattern: it is asked of every event, and patterns cost six times as much
-    if isinstance(event, Reply):
-        plain = _is_text(event.content) and _is_text(event.finish_reason)
-        well = plain and type(event.tool_calls) is tuple and all(map(_is_call, event.tool_calls))
-        well = well and type(event.thinking) is tuple and all(map(is_well_made, event.thinking))
-    elif isinstance(event, TextDelta):
+    if isinstance(event, TextDelta):
         well = type(event.text) is str
+    elif isinstance(event, Reply):
+        well = _is_text(event.content) and _is_text(event.finish_reason)
+        well = well and type(event.tool_calls) is tuple and type(event.thinking) is tuple
+        for call in event.tool_calls if well else ():
+            well = well and _is_call(call)
+        if well and event.thinking:
+            well = all(map(is_well_made, event.thinking))
     elif isinstance(event, CallDelta):
         well = _is_text(event.id) and _is_text(event.name) and type(event.arguments) is str
         well = well and type(event.index) is int

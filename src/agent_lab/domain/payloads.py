@@ -20,8 +20,6 @@ class Payload(msgspec.Struct, frozen=True, gc=False, tag_field="type", kw_only=T
     """The payload's name on the wire."""
     on_output: ClassVar[bool] = False
     """Whether it goes to the `output` queue too."""
-    is_long: ClassVar[bool] = False
-    """Whether its text may be long, and counts in the journal's memory."""
     turn: int | None = None
     step: int | None = None
 
@@ -35,8 +33,6 @@ class Payload(msgspec.Struct, frozen=True, gc=False, tag_field="type", kw_only=T
 
 class Accepted(Payload, frozen=True, gc=False, tag="accepted", kw_only=True):
     """The message has its place and will have exactly one end."""
-
-    is_long: ClassVar[bool] = True
 
     message_id: str
     content: str
@@ -131,7 +127,6 @@ class Retrying(Payload, frozen=True, gc=False, tag="retrying", kw_only=True):
 class Text(Payload, frozen=True, gc=False, tag="text_delta", kw_only=True):
     """A piece of the answer, coalesced to at most one each 20 ms."""
 
-    is_long: ClassVar[bool] = True
     on_output: ClassVar[bool] = True
     text: str
 
@@ -139,7 +134,6 @@ class Text(Payload, frozen=True, gc=False, tag="text_delta", kw_only=True):
 class Assistant(Payload, frozen=True, gc=False, tag="assistant", kw_only=True):
     """The whole answer as it stands in the history."""
 
-    is_long: ClassVar[bool] = True
     on_output: ClassVar[bool] = True
     content: str | None
     tool_calls: tuple[ToolCall, ...] = ()
@@ -171,7 +165,6 @@ class ToolStarted(Payload, frozen=True, gc=False, tag="tool_started", kw_only=Tr
 class ToolReplied(Payload, frozen=True, gc=False, tag="tool_reply", kw_only=True):
     """The one reply that closes the call; `kind` says who closed it."""
 
-    is_long: ClassVar[bool] = True
     on_output: ClassVar[bool] = True
     call_id: str
     name: str
@@ -183,7 +176,6 @@ class ToolReplied(Payload, frozen=True, gc=False, tag="tool_reply", kw_only=True
 class LateReply(Payload, frozen=True, gc=False, tag="late_reply", kw_only=True):
     """A reply for a call that is closed or was never made. It is not in the history."""
 
-    is_long: ClassVar[bool] = True
     on_output: ClassVar[bool] = True
     call_id: str
     name: str | None
@@ -212,8 +204,6 @@ class Resumed(Payload, frozen=True, gc=False, tag="resumed", kw_only=True):
 
 class Edited(Payload, frozen=True, gc=False, tag="edited", kw_only=True):
     """Content or arguments were changed, at the gate (`hop`) or while the message waited."""
-
-    is_long: ClassVar[bool] = True
 
     hop: int | None
     item: str
@@ -283,6 +273,9 @@ AnyPayload = (
 )
 
 PAYLOADS: tuple[type[Payload], ...] = get_args(AnyPayload)
+
+OUTPUT = frozenset(payload for payload in PAYLOADS if payload.on_output)
+"""Types that also go to the `output` queue."""
 
 for _payload in PAYLOADS:
     _payload.type = str(_payload.__struct_config__.tag)

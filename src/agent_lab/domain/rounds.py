@@ -17,11 +17,11 @@ class Round:
 
     __slots__ = ("_replies", "calls", "number", "step", "turn", "undispatched")
 
-    def __init__(self, number: int, calls: Iterable[ToolCall], turn: int, step: int) -> None:
+    def __init__(self, number: int, turn: int, step: int) -> None:
         self.number = number
         self.turn = turn
         self.step = step
-        self.calls = {call.id: call for call in calls}
+        self.calls: dict[str, ToolCall] = {}
         self._replies: dict[str, ChatMessage] = {}
         self.undispatched: dict[str, ToolCalled] = {}
 
@@ -42,9 +42,10 @@ class Round:
         """Whether this call was made here and has no reply yet."""
         return call_id in self.calls and call_id not in self._replies
 
-    def made(self, called: Iterable[ToolCalled]) -> None:
-        """These calls are to go on `events`."""
-        self.undispatched = {call.call_id: call for call in called}
+    def made(self, call: ToolCall, called: ToolCalled) -> None:
+        """The model made this call; it is to go on `events`."""
+        self.calls[call.id] = call
+        self.undispatched[call.id] = called
 
     def dispatched(self, call_id: str) -> None:
         """The call is on `events`."""
@@ -112,15 +113,13 @@ def closing_text(name: str, kind: ReplyKind, detail: str = "") -> str:
             return f"Error: {detail}"
 
 
-class Parsed(msgspec.Struct, frozen=True, gc=False):
-    """An answer's calls as they will stand in the history, and those that cannot run."""
+def parse_calls(
+    reply: Reply, number: int, known: Iterable[str]
+) -> tuple[tuple[ToolCall, ...], list[ChatMessage]]:
+    """An answer's calls as they will stand in the history, and replies to those that cannot run.
 
-    calls: tuple[ToolCall, ...]
-    closed: tuple[ChatMessage, ...]
-
-
-def parse_calls(reply: Reply, number: int, known: Iterable[str]) -> Parsed:
-    """Make the ids of one answer unique, its arguments objects, and close what cannot run."""
+    Ids are made unique in the answer, arguments are objects.
+    """
     calls: list[ToolCall] = []
     closed: list[ChatMessage] = []
     seen: set[str] = set()
@@ -135,7 +134,7 @@ def parse_calls(reply: Reply, number: int, known: Iterable[str]) -> Parsed:
             closed.append(closing_reply(call, "unknown_tool", number))
         elif bad is not None:
             closed.append(closing_reply(call, "bad_arguments", number, detail=bad))
-    return Parsed(tuple(calls), tuple(closed))
+    return tuple(calls), closed
 
 
 def _unique(call_id: str, seen: set[str]) -> str:

@@ -9,6 +9,7 @@ import pytest
 from agent_lab import tool
 from agent_lab.application.executions import Ended
 from agent_lab.application.line import Asked
+from agent_lab.domain.activity import ActivityQuery
 from agent_lab.domain.errors import ModelError, NotAdmitted, UnknownExecution
 from agent_lab.domain.execution import Asker, Broken, Execution, ExecutionQuery, ToolUse
 from agent_lab.domain.limits import LineLimits
@@ -92,7 +93,7 @@ async def test_a_full_line_refuses_and_leaves_no_record() -> None:
         assert {(one.code, one.queue_length, one.retry_after) for one in refused} == {
             ("capacity", 3, 30.0)
         }
-        assert len(await a.line.book.list(ExecutionQuery())) == 4
+        assert len(await a.line.book.page(ExecutionQuery())) == 4
 
 
 @simulated
@@ -397,7 +398,7 @@ async def test_a_list_of_tool_calls_is_on_the_record_and_on_the_timeline() -> No
 
         use = ToolUse(call_id="c1", name="look", arguments={"place": "Oslo"}, kind="result")
         assert done.tool_calls == (use,)
-        lines = await a.line.timeline.read("a")
+        lines = await a.line.timeline.read(ActivityQuery(agent_name="a"))
         assert [(one.kind, one.text, one.status) for one in lines] == [
             ("chat", "go", "completed"),
             ("tool_call", "look: result", "result"),

@@ -18,6 +18,7 @@ from websockets.typing import Subprotocol
 from agent_lab import Agent, Limits, tool
 from agent_lab.application.agents import Agents
 from agent_lab.bootstrap import open_agents
+from agent_lab.domain.limits import LineLimits
 from agent_lab.presentation.downstream import SocketLimits
 from agent_lab.presentation.guard import SUBPROTOCOL, allowed_hosts
 from agent_lab.presentation.server import Server, listen
@@ -36,16 +37,23 @@ class Serving:
     agents: Agents
     app: App
 
-    def __init__(self, *agents: Agent, limits: SocketLimits | None = None, idle: int = 200) -> None:
+    def __init__(
+        self,
+        *agents: Agent,
+        limits: SocketLimits | None = None,
+        idle: int = 200,
+        line: LineLimits | None = None,
+    ) -> None:
         self._definitions = agents
         self._limits = limits
         self._idle = idle
+        self._line = line
         self._clients: list[Client] = []
 
     async def __aenter__(self) -> Self:
         listener = listen()
         self.port: int = listener.getsockname()[1]
-        self.agents = open_agents(self._definitions, idle=self._idle)
+        self.agents = open_agents(self._definitions, idle=self._idle, line=self._line)
         self.app = make_app(
             self.agents, token=TOKEN, hosts=allowed_hosts(self.port), limits=self._limits
         )
@@ -97,8 +105,8 @@ class Serving:
         )
 
     async def get(self, path: str, **options: Any) -> httpx2.Response:
-        """What HTTP answers, with the token."""
-        headers = {"Authorization": f"Bearer {TOKEN}"}
+        """What HTTP answers, with the token and `extra` headers."""
+        headers = {"Authorization": f"Bearer {TOKEN}", **options.pop("extra", {})}
         base = f"http://127.0.0.1:{self.port}"
         async with httpx2.AsyncClient(headers=headers, base_url=base, trust_env=False) as client:
             async with asyncio.timeout(BOUND):

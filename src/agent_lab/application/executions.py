@@ -22,6 +22,7 @@ from agent_lab.domain.execution import (
     begun,
     ended,
 )
+from agent_lab.domain.redaction import SECRETS
 
 log = logging.getLogger("agent_lab")
 _RECENT = 1000
@@ -121,7 +122,7 @@ class Executions:
             raise UnknownExecution(execution_id, agent_name)
         return found
 
-    async def list(self, query: ExecutionQuery) -> list[Execution]:
+    async def page(self, query: ExecutionQuery) -> list[Execution]:
         """Records, newest first; raises StorageError."""
         with suppress(StorageError):  # what it has can be read all the same
             await self.store.committed()
@@ -144,16 +145,17 @@ class Executions:
             self._positions[execution_id] = position
             self._tell(Moved(execution, position))
 
-    def begin(self, execution_id: str, session_id: str) -> Execution:
+    def begin(self, execution_id: str, session_id: str, epoch: str) -> Execution:
         """It has its slot; raises AlreadyTerminal, InvalidTransition."""
-        execution = begun(self._known(execution_id), at=self.now(), session_id=session_id)
+        known = self._known(execution_id)
+        execution = begun(known, at=self.now(), session_id=session_id, epoch=epoch)
         self._keep(execution)
         self._tell(Started(execution))
         return execution
 
     def end(self, execution_id: str, outcome: Outcome) -> Execution:
         """Give it its end; raises AlreadyTerminal if it has one that this cannot correct."""
-        execution = ended(self._known(execution_id), outcome, at=self.now())
+        execution = _hidden(ended(self._known(execution_id), outcome, at=self.now()))
         self._keep(execution)
         for waiter in self._waiters.pop(execution_id, ()):
             if not waiter.done():
@@ -173,8 +175,29 @@ class Executions:
         """Tell that a request was refused."""
         self._tell(declined)
 
+    @property
+    def stray_waiters(self) -> int:
+        """How many wait for one that has its end already; none, if all is right."""
+        over = (key for key in self._waiters if key not in self._live)
+        return sum(len(self._waiters[key]) for key in over)
+
+    @property
+    def kept(self) -> list[Execution]:
+        """Records in memory: those that live and those that ended not long ago."""
+        return [*self._live.values(), *self._recent.values()]
+
+    def close(self, error: Exception) -> None:
+        """Nobody waits any longer: what has no end yet is the next process's, if it is stored."""
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_exception(error)
+
     async def until_end(self, execution: Execution) -> Execution:
-        """Wait for its end. Cancelling one who waits disturbs no other, and not the execution."""
+        """Wait for its end. Cancelling one who waits disturbs no other, and not the execution.
+
+        Raises what `close` was given if the server stops first.
+        """
         known = self._live.get(execution.id)
         if known is None or known.is_terminal:
             return known or await self.find(execution.agent_name, execution.id)
@@ -213,3 +236,20 @@ class Executions:
         self._live[execution.id] = execution
         self._positions.pop(execution.id, None)
         self.store.put_execution(execution)
+
+
+def _hidden(execution: Execution) -> Execution:
+    """A record for good, without what this process must not let out."""
+    if not SECRETS:
+        return execution
+    uses = execution.tool_calls
+    return msgspec.structs.replace(
+        execution,
+        message=SECRETS.hide(execution.message),
+        response=execution.response and SECRETS.hide(execution.response),
+        error=execution.error and SECRETS.redact(execution.error),
+        tool_calls=uses
+        and tuple(
+            msgspec.structs.replace(use, arguments=SECRETS.hide_in(use.arguments)) for use in uses
+        ),
+    )

@@ -16,12 +16,15 @@ from agent_lab.application.chat_sessions import ChatSessions, chat_id
 from agent_lab.application.clock import SessionClock
 from agent_lab.application.execution_queue import ExecutionQueue, Place
 from agent_lab.application.executions import Change, Declined, Executions
+from agent_lab.application.fan_out import FanOuts
 from agent_lab.application.idempotency import Claim, Keys
+from agent_lab.application.invariants import Problem, check_line
 from agent_lab.application.line_control import LineControl
 from agent_lab.application.line_recovery import recover
 from agent_lab.application.line_runs import Runs
 from agent_lab.application.pace import Pace
 from agent_lab.application.ports import ExecutionStore, Outside, SlotKeeper
+from agent_lab.application.served import AgentsClosed
 from agent_lab.application.timeline import Timeline
 from agent_lab.domain.admission import Lease, Refused, Room, Ticket, Waits
 from agent_lab.domain.errors import AlreadyTerminal, NotAdmitted, StorageError
@@ -73,6 +76,8 @@ class ExecutionLine:
         self.agents = agents
         self._outside = outside
         self._closed = False
+        self._offset = 0.0
+        self.book = Executions(store, lambda: self.time() + self._offset)
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -80,9 +85,8 @@ class ExecutionLine:
         """Begin, with what a process before this one left behind. Its tasks live in `group`."""
         loop, outside, limits = asyncio.get_running_loop(), self._outside, self.limits
         self.time = outside.clock(loop)
-        offset = outside.wall_time() - self.time()
+        self._offset = outside.wall_time() - self.time()
         self.clock = SessionClock(loop, self.time)
-        self.book = Executions(self.store, lambda: self.time() + offset)
         self.timeline = Timeline(self.book, outside)
         self.book.listen(self._changed)
         self.pace = Pace(self.book)
@@ -90,6 +94,7 @@ class ExecutionLine:
         self.chats = ChatSessions(self.agents)
         self.runs = Runs(self.agents, self.chats, self.book, self.queue, self.timeline, group)
         self.control = LineControl(self)
+        self.fan_outs = FanOuts(self, group, outside)
         self._keys = Keys(self.book, keep=limits.keys)
         await recover(self)
 
@@ -101,6 +106,11 @@ class ExecutionLine:
             if execution.status == "queued" and not execution.detached:
                 with suppress(AlreadyTerminal):
                     self.end(execution.id, Outcome(status="interrupted", error_code="closed"))
+        self.book.close(AgentsClosed("the server stops; what was accepted for good runs later"))
+
+    async def check(self) -> list[Problem]:
+        """What must not be, of all lines and sessions here; empty when all is right."""
+        return await check_line(self)
 
     # -- asking ----------------------------------------------------------------------------------
 

@@ -23,10 +23,12 @@ KINDS: tuple[Kind, ...] = ("chat", "task")
 
 
 class LineState(msgspec.Struct, frozen=True):
-    """One line of an agent: its size as asked for, who runs, and who waits, in order."""
+    """One line of an agent: its size as asked for, its slots that are held, who runs, and who
+    waits, in order."""
 
     kind: Kind
     room: Room
+    held: int
     running: list[Execution]
     waiting: list[Execution]
 
@@ -45,6 +47,7 @@ class LineControl:
         return LineState(
             kind,
             room or self._line.room(kind),
+            len(held),
             self._of([lease.ticket for lease in held]),
             self._of(waiting),
         )

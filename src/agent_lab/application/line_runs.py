@@ -106,7 +106,7 @@ class Runs:
         if execution is None or execution.is_terminal:
             return  # a late dispatch of what has its end already (S11)
         served = self._session_of(execution)
-        execution = self._book.begin(execution_id, served.session_id)
+        execution = self._book.begin(execution_id, served.session_id, served.epoch)
         await self._book.store.committed()  # else a restart would run it a second time (S28)
         known = self._book.get(execution_id)
         if known is None or known.is_terminal:

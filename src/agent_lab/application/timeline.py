@@ -21,18 +21,10 @@ class Timeline:
         self._new_id = outside.new_id
         book.listen(self._hear)
 
-    async def read(
-        self,
-        agent_name: str | None = None,
-        *,
-        kinds: frozenset[ActivityKind] | None = None,
-        before: str | None = None,
-        limit: int = 100,
-    ) -> list[Activity]:
+    async def read(self, query: ActivityQuery) -> list[Activity]:
         """Lines, newest first; raises StorageError."""
         with suppress(StorageError):  # what it has can be read all the same
             await self._book.store.committed()
-        query = ActivityQuery(agent_name=agent_name, kinds=kinds, before=before, limit=limit)
         return await self._book.store.activity(query)
 
     def tool(self, execution: Execution, use: ToolUse, at: float) -> None:

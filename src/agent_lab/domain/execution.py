@@ -75,7 +75,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     seconds. `detached` says that nobody holds a connection for it, so it survives its caller.
     `by_watchdog` marks an end that was a limit's doing; `superseded` is the end it had before a
     late success corrected that. `message_id` is the message's in its session: the record's id,
-    unless whoever asked gave one.
+    unless whoever asked gave one; `epoch` is that of the session's numbering then.
     """
 
     id: str
@@ -101,6 +101,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_unchecked: bool = False
     message_id: str | None = None
     session_id: str | None = None
+    epoch: str | None = None
     turn: int | None = None
     started_at: float | None = None
     finished_at: float | None = None
@@ -171,11 +172,13 @@ def corrects(execution: Execution, outcome: Outcome) -> bool:
     return said and execution.started_at is not None and outcome.status == "completed"
 
 
-def begun(execution: Execution, *, at: float, session_id: str | None) -> Execution:
+def begun(
+    execution: Execution, *, at: float, session_id: str | None, epoch: str | None = None
+) -> Execution:
     """The record as it starts to run; raises AlreadyTerminal, InvalidTransition."""
     _check(execution, "running")
     return msgspec.structs.replace(
-        execution, status="running", started_at=at, session_id=session_id
+        execution, status="running", started_at=at, session_id=session_id, epoch=epoch
     )
 
 

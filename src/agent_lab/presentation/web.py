@@ -13,7 +13,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from agent_lab.application.agents import Agents
-from agent_lab.presentation.api import Api, as_json, crashed, failed
+from agent_lab.presentation.api import Api, crashed, failed
+from agent_lab.presentation.api_line import LineApi
+from agent_lab.presentation.api_watched import Watched
 from agent_lab.presentation.downstream import SocketLimits
 from agent_lab.presentation.guard import Guard
 from agent_lab.presentation.sockets import Sockets
@@ -55,8 +57,9 @@ def make_app(
     router = Starlette(
         routes=[
             Route("/", _page),
-            Route("/healthz", _healthz),
             *Api(agents, encoders).routes,
+            *LineApi(agents, encoders).routes,
+            *Watched(agents, token).routes,
             Mount("/static", StaticFiles(directory=STATIC)),
             WebSocketRoute("/ws", sockets.serve),
         ],
@@ -67,7 +70,3 @@ def make_app(
 
 async def _page(_: Request) -> Response:
     return FileResponse(STATIC / "index.html")
-
-
-async def _healthz(_: Request) -> Response:
-    return as_json({"status": "ok"})

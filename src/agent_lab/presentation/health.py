@@ -1,0 +1,25 @@
+"""`GET /healthz`: named problems; without the token their names only."""
+
+from agent_lab.application.agents import Agents
+from agent_lab.application.invariants import Problem
+from agent_lab.domain.errors import StorageError
+
+
+async def health_of(agents: Agents) -> list[Problem]:
+    """What is wrong now; empty when all is well."""
+    line, found = agents.line, list[Problem]()
+    try:
+        await line.store.committed()
+    except StorageError as error:
+        found.append(Problem(error.code, f"{error}; {error.hint}"))
+    if faults := line.keeper.faults + line.book.faults:
+        found.append(Problem("line_faults", f"{faults} times somebody was not told; see the log"))
+    left = [
+        served.session_id
+        for served in agents.sessions()
+        if served.runtime.session.abandoned.tasks or served.runtime.session.abandoned.threads
+    ]
+    if left:
+        said = f"work that ignored its cancellation may still run in {', '.join(left[:10])}"
+        found.append(Problem("abandoned_work", said))
+    return found + await line.check()

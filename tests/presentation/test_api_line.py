@@ -38,7 +38,7 @@ class Line:
     async def get(self, path: str, **query: Any) -> Answer:
         """GET from agent `a`."""
         path = path if path.startswith("/") else f"/api/agents/a/{path}"
-        return await self.serving.get(path, params=query)
+        return await self.serving.get(path, params=query or None)
 
     async def running(self, message: str = "one") -> str:
         """Have this run, whatever becomes of it, and give its id."""

@@ -13,6 +13,8 @@ from agent_lab.domain.payloads import PAYLOADS, ModelRequested, Payload, Rejecte
 from agent_lab.domain.thinking import THINKING
 from agent_lab.presentation.api import ApiCode
 from agent_lab.presentation.guard_rules import RefusalCode
+from agent_lab.presentation.line_answers import LineCode
+from agent_lab.presentation.openapi import OPERATIONS
 from agent_lab.presentation.wire import NOT_YET, ClientFrame, FrameCode
 from tests.presentation.helpers_server import Frame, Serving, talker
 
@@ -98,7 +100,29 @@ def test_every_code_of_a_frame_is_told(code: str) -> None:
 def test_every_code_of_an_answer_is_told() -> None:
     api = PAGE[PAGE.index("## `/api`") :]
 
-    assert {c for c in (*get_args(ApiCode), *get_args(RefusalCode)) if f"`{c}`" not in api} == set()
+    assert {
+        c
+        for c in (*get_args(ApiCode), *get_args(RefusalCode), *get_args(LineCode))
+        if f"`{c}`" not in api
+    } == set()
+
+
+def test_every_operation_is_told_with_its_filters_and_the_fields_of_its_body() -> None:
+    api = PAGE[PAGE.index("## `/api`") :]
+    for operation in OPERATIONS:
+        told = re.search(
+            rf"^\| `{operation.method.upper()} {re.escape(operation.path)}([^|]*)\|",
+            api,
+            re.MULTILINE,
+        )
+        assert told is not None, operation.path
+        names = [*operation.query, *(fields(operation.body) if operation.body else ())]
+        assert [name for name in names if name not in told[1]] == [], operation.path
+
+
+@pytest.mark.parametrize("name", ["queued", "execution_started", "execution_ended"])
+def test_frames_of_the_line_are_told(name: str) -> None:
+    assert "execution_id" in row(FRAMES, name)
 
 
 def test_every_code_of_a_turn_and_of_a_rejection_is_told() -> None:

@@ -120,6 +120,10 @@ class Agents:
         """All sessions, newest first."""
         return list(reversed(self._sessions.values()))
 
+    def knows(self, name: str, message_id: str | None) -> bool:
+        """Whether the agent of this name accepted a message of this id before."""
+        return message_id in self._known[name]
+
     # -- asking ----------------------------------------------------------------------------------
 
     def open(self, agent: Agent, session_id: str | None = None) -> ServedSession:

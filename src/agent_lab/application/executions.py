@@ -83,6 +83,7 @@ class Executions:
         self._positions: dict[str, int] = {}
         self._waiters: dict[str, list[asyncio.Future[Execution]]] = {}
         self._listeners: list[Listener] = []
+        self._watchers: dict[str, list[Listener]] = {}
 
     # -- what there is ---------------------------------------------------------------------------
 
@@ -218,8 +219,27 @@ class Executions:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    def watch(self, execution_id: str, listener: Listener) -> Callable[[], None]:
+        """As `listen`, of this execution alone."""
+        watchers = self._watchers.setdefault(execution_id, [])
+        watchers.append(listener)
+
+        def unwatch() -> None:
+            watchers.remove(listener)
+            if not watchers:
+                self._watchers.pop(execution_id, None)
+
+        return unwatch
+
+    def is_watched(self, execution_id: str) -> bool:
+        """Whether somebody watches this one."""
+        return execution_id in self._watchers
+
     def _tell(self, change: Change) -> None:
-        for listener in tuple(self._listeners):
+        told = tuple(self._listeners)
+        if not isinstance(change, Declined):
+            told += tuple(self._watchers.get(change.execution.id, ()))
+        for listener in told:
             try:
                 listener(change)
             except Exception:

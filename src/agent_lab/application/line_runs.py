@@ -116,10 +116,10 @@ class Runs:
     async def _follow(self, execution: Execution, served: ServedSession) -> None:
         key = execution.message_id or execution.id
         message = ChatMessage("user", execution.message, mode="follow_up", message_id=key)
-        before = served.last_seq
+        sent = self._agents.send(served, message)
         on_tool = partial(self._timeline.tool, execution)
-        watch = self._watches[execution.id] = TurnWatch(served, key, before, on_tool)
-        self._agents.send(served, message)
+        watch = TurnWatch(sent.session, key, max(sent.receipt - 1, 0), on_tool)
+        self._watches[execution.id] = watch
         clock, alarm = served.runtime.session.clock, ("execution", execution.id)
         clock.set(alarm, execution.run_limit, partial(self._overran, execution))
         try:

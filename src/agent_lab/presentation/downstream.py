@@ -85,6 +85,10 @@ class Downstream:
         self._nudge: Nudge | None = None
         self._is_waiting = self._is_over = False
 
+    def tell(self, frame: str) -> None:
+        """Tell this client, and nobody else, something that is no part of the story."""
+        self._answer(frame)
+
     def refuse(self, error: AgentLabError) -> None:
         """Tell this client, and nobody else, that its frame was not obeyed."""
         self._answer(error_frame(refused_by(error)))

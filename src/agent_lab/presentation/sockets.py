@@ -5,7 +5,7 @@ whatever was told before a socket died is told again from any `seq`.
 """
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -15,14 +15,19 @@ from agent_lab.application.logs import log
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.served import ServedSession
 from agent_lab.domain.errors import AgentLabError
+from agent_lab.domain.execution import Execution
 from agent_lab.presentation.downstream import Downstream, Ended, SocketLimits
 from agent_lab.presentation.guard import choose_subprotocol
+from agent_lab.presentation.in_line import ask_in_line, is_for_line, told_of
 from agent_lab.presentation.rates import Rate
 from agent_lab.presentation.strict import Refused
 from agent_lab.presentation.upstream import Crowded, attach, is_message, obey, too_fast
 from agent_lab.presentation.views import Encoders, refused_by, session_frame
 from agent_lab.presentation.watching import Watching
-from agent_lab.presentation.wire import decode, error_frame
+from agent_lab.presentation.wire import RunFrame, decode, error_frame
+
+Place = tuple[ServedSession, int, Execution | None]
+"""Where a socket is: its session, behind which entry its story begins, and what it has in line."""
 
 # Starlette says that a client went away in three ways, depending on who noticed first (T9).
 _GONE = (OSError, RuntimeError, WebSocketDisconnect)
@@ -150,20 +155,30 @@ class Socket:
                 watching.refuse(error)
             await asyncio.sleep(0)
 
-    async def _follow(self, group: asyncio.TaskGroup, session: ServedSession, after: int) -> None:
+    async def _follow(
+        self,
+        group: asyncio.TaskGroup,
+        session: ServedSession,
+        after: int,
+        execution: Execution | None = None,
+    ) -> None:
         encoder = self._encoders.of(session)
         downstream = Downstream(session, encoder, after, self._send, self._limits)
         session.viewers += 1
         try:
             await self._send(session_frame(session))
             group.create_task(downstream.run())
-            while True:
-                await self._obey(session, downstream)
-                await asyncio.sleep(0)  # a flood of frames must not keep the loop to itself
+            async with AsyncExitStack() as stack:
+                if execution is not None:
+                    told = told_of(self._agents, execution, downstream.tell)
+                    await stack.enter_async_context(told)
+                while True:
+                    await self._obey(session, downstream)
+                    await asyncio.sleep(0)  # a flood of frames must not keep the loop to itself
         finally:
             session.viewers -= 1
 
-    async def _attach(self) -> tuple[ServedSession, int] | None:
+    async def _attach(self) -> Place | None:
         """Read frames until one attaches the socket; until then this is the only writer."""
         while True:
             try:
@@ -174,7 +189,13 @@ class Socket:
                 await self._send(error_frame(late))
                 raise Ended(1008, "no run or attach") from None
             try:
-                return attach(self._agents, decode(text), viewers=self._limits.viewers)
+                frame = decode(text)
+                if isinstance(frame, RunFrame) and is_for_line(self._agents, frame):
+                    viewers = self._limits.viewers
+                    session, execution = await ask_in_line(self._agents, frame, viewers=viewers)
+                    return session, 0, execution
+                place = attach(self._agents, frame, viewers=self._limits.viewers)
+                return place and (*place, None)
             except AgentLabError as error:
                 await self._send(error_frame(refused_by(error)))
                 if isinstance(error, Crowded):

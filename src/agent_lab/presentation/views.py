@@ -18,6 +18,7 @@ from agent_lab.application.served import Sent, ServedSession
 from agent_lab.domain.errors import (
     AgentLabError,
     ModelError,
+    NotAdmitted,
     QueueClosed,
     RuntimeClosed,
     SessionMismatch,
@@ -55,6 +56,8 @@ def refused_by(error: AgentLabError) -> Refused:
     match error:
         case Refused():
             return error
+        case NotAdmitted():
+            return Refused(error.code, str(error), error.hint, retry_after=error.retry_after or 0)
         case ModelError():
             return Refused("bad_model", f"{error} ({error.code})", error.hint)
         case _:

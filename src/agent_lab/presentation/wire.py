@@ -14,6 +14,7 @@ FrameCode: TypeAlias = Literal[
     "already_attached",
     "bad_message",
     "bad_model",
+    "capacity",
     "closing",
     "empty",
     "first_frame_missing",

@@ -30,16 +30,37 @@ _NEWEST = 16
 """Entries that stay however long they are."""
 
 
+HandOff = tuple[
+    Literal["input", "events"],
+    Literal["put", "take"],
+    ChatMessage | ToolCalled,
+    int,
+    tuple[int | None, int | None],
+]
+"""A put or a take as it is first written down: queue, op, item, depth, turn and step."""
+
+
 class Entry(msgspec.Struct, gc=False):
-    """One line: `seq` from 1 without gaps, `at` in seconds on the loop's clock.
+    """One line: `seq` from 1 without gaps, `at` in seconds on the loop's clock, and what was said.
 
     `encoded` is the entry as JSON once a reader asked for it; only its encoder sets it.
     """
 
     seq: int
     at: float
-    payload: AnyPayload
+    said: AnyPayload | HandOff
     encoded: str | None = None
+
+    @property
+    def payload(self) -> AnyPayload:
+        """What was said; of a put or a take it is made now."""
+        said = self.said
+        if isinstance(said, tuple):
+            queue, op, item, depth, (turn, step) = said
+            item_ = item_id(item)
+            said = QueueOp(turn=turn, step=step, queue=queue, op=op, item=item_, depth=depth)
+            self.said = said
+        return said
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -49,14 +70,6 @@ class Gap(msgspec.Struct, frozen=True):
     last: int
 
 
-HandOff = tuple[
-    Literal["input", "events"],
-    Literal["put", "take"],
-    ChatMessage | ToolCalled,
-    int,
-    tuple[int | None, int | None],
-]
-"""A put or a take as it is first written down: queue, op, item, depth, turn and step."""
 _Line = Entry | HandOff | AnyPayload
 
 
@@ -120,8 +133,7 @@ class Journal:
         for index in range(start, stop):
             line = lines[index]
             if type(line) is not Entry:  # the first reader makes the entry
-                payload = _queue_op(line) if type(line) is tuple else line
-                lines[index] = Entry(first + index, times[index], cast("AnyPayload", payload))
+                lines[index] = Entry(first + index, times[index], cast("AnyPayload", line))
         gap = Gap(after + 1, first - 1) if first > after + 1 else None
         return gap, cast("list[Entry]", lines[start:stop])
 
@@ -198,14 +210,9 @@ def item_id(item: ChatMessage | ToolCalled) -> str:
     return (item.message_id if item.role == "user" else item.tool_call_id) or ""
 
 
-def _queue_op(line: HandOff) -> QueueOp:
-    queue, op, item, depth, (turn, step) = line
-    return QueueOp(turn=turn, step=step, queue=queue, op=op, item=item_id(item), depth=depth)
-
-
 def _text_of(line: _Line) -> int:
     """Characters of what may be long in a line."""
-    payload = line.payload if type(line) is Entry else line
+    payload = line.said if type(line) is Entry else line
     measure = _LONG.get(type(payload))
     return measure(payload) if measure is not None else 0
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import structs
 
-from agent_lab.application.journal import Entry
+from agent_lab.application.journal import Entry, HandOff, item_id
 from agent_lab.domain.dialects import OWN_BODY, body_with, render_body
 from agent_lab.domain.dialects.openai_chat import Writer
 from agent_lab.domain.messages import ModelRequest
@@ -38,19 +38,23 @@ class Encoder:
         self._written = bytearray()  # every message so far, each with a comma behind it
         self._ends = [0]  # where message n begins in it
         self._last: tuple[int, str] = (0, "")
-        self._stamp = -1
+        self._second: int = -1
+        self._stamp: int = -1
+        self._until = ""
+        self._asked: tuple[object, ...] | None = None
+        self._said = ("", "")
         self._head = ""
 
     def encode(self, entry: Entry) -> str:
         """The entry as one JSON object: `seq`, `session_id`, `at`, then its payload."""
         if entry.encoded is not None:
             return entry.encoded
-        payload = entry.payload
+        payload = entry.said
         if type(payload) is ModelRequested:
             return self._request(entry, payload)
         stamp = int((entry.at + self._offset) * 1000)
         head = self._head if stamp == self._stamp else self._new_head(stamp)
-        said = _encode(payload).decode()
+        said = _hand_off(payload) if type(payload) is tuple else _encode(payload).decode()
         if SECRETS.are_in(said):
             said = _hidden(said)
         entry.encoded = text = f'{{"seq":{entry.seq}{head},{said[1:]}'
@@ -63,9 +67,11 @@ class Encoder:
     def _new_head(self, stamp: int) -> str:
         """Session and time, which all entries of one millisecond share."""
         second, milliseconds = divmod(stamp, 1000)
-        said = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        if second != self._second:
+            self._second = second
+            self._until = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
         self._stamp = stamp
-        self._head = f'{self._session}{said}.{milliseconds:03d}Z"'
+        self._head = f'{self._session}{self._until}.{milliseconds:03d}Z"'
         return self._head
 
     def _request(self, entry: Entry, payload: ModelRequested) -> str:
@@ -93,14 +99,22 @@ class Encoder:
         if request.dialect in OWN_BODY:
             return hidden_text(render_body(structs.replace(request, start=start)))
         self._write(request)
-        around = body_with(request, [])
-        first = around.pop("messages")
-        before = hidden_text(around)[:-1]
-        system = hidden_text(first[0]) if first else ""
+        before, system = self._around(request)
         begin, end = self._ends[start], self._ends[request.stop]
         messages = str(memoryview(self._written)[begin : max(begin, end - 1)], "utf-8")
         comma = "," if system and messages else ""
         return f'{before},"messages":[{system}{comma}{messages}]}}'
+
+    def _around(self, request: ModelRequest) -> tuple[str, str]:
+        """What stands before the messages, and the system message; nearly always the last's."""
+        options = request.wire.options if request.wire else None
+        asked = (request.model, request.instructions, request.tools, options, SECRETS.forms)
+        if self._asked is None or any(a is not b for a, b in zip(asked, self._asked, strict=True)):
+            around = body_with(request, [])
+            first = around.pop("messages")
+            self._said = hidden_text(around)[:-1], hidden_text(first[0]) if first else ""
+            self._asked = asked
+        return self._said
 
     def _write(self, request: ModelRequest) -> None:
         """Write the messages that are new."""
@@ -123,6 +137,20 @@ def _hidden(payload: str) -> str:
     said = msgspec.json.decode(payload)
     kept = {name: said[name] for name in ("type", "turn", "step")}
     return _text({**SECRETS.hide_in(said), **kept})
+
+
+def _hand_off(said: HandOff) -> str:
+    """A `queue` payload, without making one."""
+    queue, op, item, depth, (turn, step) = said
+    where = f'"turn":{turn},"step":{step}' if step is not None else _nowhere(turn)
+    return (
+        f'{{"type":"queue",{where},"queue":"{queue}","op":"{op}",'
+        f'"item":{_text(item_id(item))},"depth":{depth}}}'
+    )
+
+
+def _nowhere(turn: int | None) -> str:
+    return f'"turn":{"null" if turn is None else turn},"step":null'
 
 
 def _text(said: object) -> str:

@@ -85,7 +85,7 @@ async def picture(browser: Browser, state: State, width: int, scheme: Scheme, pa
     """Play the scene on a server of its own, and look."""
     scene = state.narrow if width == 390 and state.narrow else state.scene
     guide = Guide()
-    async with theatre(guide, demo_agent(), guide.agent, *state.cast()) as stage:
+    async with theatre(guide, demo_agent(pace=2), guide.agent, *state.cast()) as stage:
         context = await browser.new_context(
             viewport={"width": width, "height": HEIGHTS[width]}, color_scheme=scheme
         )

@@ -50,3 +50,8 @@ export function signature(name, args, limit = 240) {
 
 /** Ids made by a program are long; the first eight characters tell them apart. */
 export const shortId = (id) => (/^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(id) ? id.slice(0, 8) : clip(id, 24));
+
+const HOPS = { put: "the put", take: "the take", model: "the model call", tool: "the start", thread: "the thread" };
+
+/** A hop in words: “the take of call_1 from input”. */
+export const hopWords = ({ hop, queue }) => [HOPS[hop] ?? hop, queue ? ` ${hop === "put" ? "into" : "from"} ${queue}` : ""];

@@ -1,7 +1,7 @@
 // "Why is nothing happening?", answered in one sentence; and the pill, which says the state with
 // its limit. Pure. A sentence is a list of parts: a string, or {text, tone, mono}.
 
-import { clip, count, shortId, span, ticking } from "./format.js";
+import { clip, count, hopWords, shortId, span, ticking } from "./format.js";
 import { openCalls, openModel, runningTurn } from "./store.js";
 
 const mono = (text) => ({ text, mono: true });
@@ -27,7 +27,8 @@ export function why(state, link, now) {
 
 function parked(state, now) {
   const first = [...state.parked.values()][0];
-  return [strong("The gate", "held"), ` holds the ${first.hop} of `, mono(shortId(first.item)), first.queue ? ` at ${first.queue}` : "", ` for ${ticking(now - first.at)}. Nothing moves until it is released.`];
+  const [what, where] = hopWords(first);
+  return [strong("The gate", "held"), ` holds ${what}${first.hop === "model" ? "" : " of "}`, first.hop === "model" ? "" : mono(shortId(first.item)), `${where} for ${ticking(now - first.at)}. Nothing moves until it is released.`];
 }
 
 function asked(state, now) {

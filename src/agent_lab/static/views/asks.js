@@ -2,7 +2,7 @@
 // are between the conversation and the composer, in sight wherever the conversation was scrolled to.
 
 import { h, keyed, mark, say } from "../h.js";
-import { shortId } from "../format.js";
+import { hopWords, shortId } from "../format.js";
 import { nameOf } from "../track.js";
 import { textBlock } from "./text.js";
 
@@ -91,7 +91,9 @@ function parked({ hop, state }, actions) {
   };
   const drop = () => made.decide(() => actions.link.drop(hop.seq), "Dropped; the server is told.");
   const what = `${hop.hop}${hop.queue ? ` ${hop.queue}` : ""}`;
-  const parts = ["‖ The gate holds ", h("b", { class: "mono" }, what), " of ", hop.ref ? nameOf(state, hop.ref) : h("span", { class: "mono" }, shortId(hop.item)), " ", h("span", { class: "time", "data-since": hop.at })];
+  const [words, where] = hopWords(hop);
+  const item = hop.ref ? nameOf(state, hop.ref) : hop.hop === "model" ? null : h("span", { class: "mono" }, shortId(hop.item));
+  const parts = ["‖ The gate holds ", h("b", null, words), item ? [" of ", item] : null, `${where} `, h("span", { class: "time", "data-since": hop.at })];
   const buttons = h("div", { class: "row" }, button("Release", "primary", release), editor ? button("Drop", "danger", drop) : null, editor?.toggle ?? null);
   const made = card("parked", { label: `Paused: ${what}`, parts }, editor?.node ?? null, buttons);
   mark(made.node, "data-seq", hop.seq);

@@ -186,7 +186,7 @@ function callView(call, actions) {
 
 function when(c) {
   if (c.asks) return ["asks ", since(c.asks.at)];
-  if (c.startedAt === null && c.endAt === null) return ["in events ", since(c.calledAt)];
+  if (c.startedAt === null && c.endAt === null) return ["waits ", since(c.calledAt)];
   if (c.endAt === null) return since(c.startedAt);
   const time = c.startedAt === null ? "" : duration(c.endAt - c.startedAt);
   return c.status === "result" ? time : [c.status.replace("_", " "), time ? ` · ${time}` : ""];

@@ -14,7 +14,7 @@ export UV_PYTHON_DOWNLOADS := never
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test cover check fmt bench lock setup browser
+.PHONY: help run test cover check fmt fuzz bench lock setup browser
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s%s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ check: setup ## format, lint and types
 fmt: setup ## formats, and mends what lint can mend
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+fuzz: setup ## schemathesis against a real server; ARGS="--max-examples 200"
+	@$(BIN)/python scripts/fuzz.py $(ARGS)
 
 bench: setup ## the figures that README quotes
 	@$(BIN)/python -m bench $(ARGS)

@@ -18,6 +18,7 @@ from agent_lab.infrastructure.system import SystemOutside
 
 if TYPE_CHECKING:
     from agent_lab.application.agents import Agents
+    from agent_lab.application.invariants import Problem
     from agent_lab.infrastructure.models.cassette import Tape
 
 
@@ -53,6 +54,12 @@ class DebugRuntime(Runtime):
             gate=gate,
             history=history,
         )
+
+    def check(self) -> "list[Problem]":
+        """What must not be: two ends of one turn, a message without one, a gap in the numbers."""
+        from agent_lab.application.invariants import check_session
+
+        return check_session(self.session)
 
 
 def open_agents(

@@ -46,7 +46,7 @@ class Watched:
 
     async def openapi(self, _: Request) -> Response:
         """The document of `/api`."""
-        return as_json(document())
+        return as_json(document(self._agents.names))
 
     def _problem(self, request: Request, code: str, message: str) -> dict[str, str]:
         given = request.headers.get("Authorization", "").encode("utf-8", "replace")

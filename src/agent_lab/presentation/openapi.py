@@ -1,6 +1,7 @@
 """`GET /api/openapi.json`: the document of `/api`, of one table of operations and their shapes."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -108,8 +109,8 @@ _QUERY: dict[str, dict[str, Any]] = {
 }
 
 
-def document() -> dict[str, Any]:
-    """OpenAPI 3.1, whole."""
+def document(agents: Sequence[str]) -> dict[str, Any]:
+    """OpenAPI 3.1, whole, for a server with these agents."""
     used = {shapes.Refusal, *(one.body for one in OPERATIONS)}
     used |= {shape for one in OPERATIONS for shape in one.answers.values()}
     kinds = sorted((shape for shape in used if shape is not None), key=lambda kind: kind.__name__)
@@ -119,7 +120,7 @@ def document() -> dict[str, Any]:
     refs = dict(zip(kinds, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method] = _described(operation, refs)
+        paths.setdefault(operation.path, {})[operation.method] = _described(operation, refs, agents)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -136,7 +137,9 @@ def document() -> dict[str, Any]:
     }
 
 
-def _described(operation: Operation, refs: dict[type[msgspec.Struct], Any]) -> dict[str, Any]:
+def _described(
+    operation: Operation, refs: dict[type[msgspec.Struct], Any], agents: Sequence[str]
+) -> dict[str, Any]:
     def said(status: int, schema: dict[str, Any]) -> dict[str, Any]:
         media = {"application/json": {"schema": schema}}
         return {"description": ANSWERS[status], "content": media}
@@ -151,7 +154,7 @@ def _described(operation: Operation, refs: dict[type[msgspec.Struct], Any]) -> d
     answers |= {str(status): said(status, refs[shapes.Refusal]) for status in sorted(errors)}
     described: dict[str, Any] = {"summary": operation.summary, "responses": answers}
     described["parameters"] = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        {"name": name, "in": "path", "required": True, "schema": _path_part(name, agents)}
         for name in re.findall(r"\{(\w+)\}", operation.path)
     ] + [
         {"name": name, "in": "query", "required": False, "schema": _QUERY[name]}
@@ -161,3 +164,9 @@ def _described(operation: Operation, refs: dict[type[msgspec.Struct], Any]) -> d
         media = {"application/json": {"schema": refs[operation.body]}}
         described["requestBody"] = {"required": True, "content": media}
     return described
+
+
+def _path_part(name: str, agents: Sequence[str]) -> dict[str, Any]:
+    if name == "name":
+        return {"type": "string", "enum": list(agents)}
+    return {"type": "string", "minLength": 1}

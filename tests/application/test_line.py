@@ -277,6 +277,26 @@ async def test_what_is_ended_before_it_started_is_never_asked_of_a_model() -> No
         assert (await a.line.control.state("a", "chat")).running == []
 
 
+@pytest.mark.scenario("S58")
+@pytest.mark.fault("C28")
+@pytest.mark.parametrize("wait", range(10))
+def test_at_whatever_moment_it_is_ended_a_model_is_asked_or_it_is_not(wait: int) -> None:
+    @simulated
+    async def test() -> None:
+        async with held() as a:
+            one = await a.ask("one")
+            await ticks(wait)
+            said = await a.line.control.terminate("a", one.id, ME)
+            await ticks(100)
+
+            begun = a.model.asked == ["one"]
+            assert said == ("terminated" if begun else "cancelled_before_start")
+            assert (a.now(one).tool_calls is None) == (said == "cancelled_before_start")
+            assert a.now(one).status == "cancelled"
+
+    test()
+
+
 @simulated
 async def test_what_has_ended_is_not_ended_again() -> None:
     async with held() as a:
@@ -391,12 +411,18 @@ async def test_a_list_of_tool_calls_is_on_the_record_and_on_the_timeline() -> No
         async def stream(self, request: ModelRequest) -> Reply:
             if request.call == 1:
                 return Reply(None, (ToolCall("c1", "look", {"place": "Oslo"}),))
-            return Reply("So.")
+            return await super().stream(request)
 
     async with held(model=Looking(), tools=[look]) as a:
-        done = await a.end(await a.ask("go"))
+        one = await a.ask("go")
+        await a.asked("go")
+        so_far = a.line.runs.so_far(a.now(one))
+        await ticks()
+        a.model.open("go")
+        done = await a.end(one)
 
         use = ToolUse(call_id="c1", name="look", arguments={"place": "Oslo"}, kind="result")
+        assert (so_far.status, so_far.turn, so_far.tool_calls) == ("running", 1, (use,))
         assert done.tool_calls == (use,)
         lines = await a.line.timeline.read(ActivityQuery(agent_name="a"))
         assert [(one.kind, one.text, one.status) for one in lines] == [
@@ -441,6 +467,17 @@ async def test_a_reset_cuts_the_turn_off_and_who_waits_runs_in_the_fresh_session
         assert (done.status, done.turn) == ("completed", 1)
         assert [message.content for message in fresh.runtime.history] == ["two", "two: Well."]
         assert old.state == "closed"
+
+
+@simulated
+async def test_who_has_the_slot_and_has_not_begun_runs_in_the_fresh_session() -> None:
+    async with held() as a:
+        one = await a.ask("one")
+        _, cut = await a.line.control.reset("a", ME)
+        a.model.open("one")
+
+        assert cut == []
+        assert (await a.end(one)).status == "completed"
 
 
 @simulated

@@ -349,6 +349,15 @@ async def test_the_log_of_an_execution_is_its_turn_as_on_the_wire() -> None:
         assert [entry for entry in whole if entry in log["entries"]] == log["entries"]
 
 
+async def test_the_log_of_what_runs_is_what_it_did_so_far() -> None:
+    async with lined() as a:
+        one = await a.running()
+        log = (await a.get(f"executions/{one}/log")).json()
+
+        assert log["turn"] == 1
+        assert [entry["type"] for entry in log["entries"]][-1] == "model_request"
+
+
 async def test_the_timeline_tells_who_asked() -> None:
     async with lined() as a:
         a.model.open("one")

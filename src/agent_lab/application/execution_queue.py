@@ -63,6 +63,10 @@ class ExecutionQueue:
         """How many wait here."""
         return len(self._places) - len(self.leases)
 
+    def has(self, ticket_id: str) -> bool:
+        """Whether this ticket stands or runs here."""
+        return ticket_id in self._places
+
     async def enter(self, place: Place, room: Room, *, may_wait: bool, limit: float) -> Answer:
         """Ask for a slot; who has to wait does so for `limit` seconds at most.
 

@@ -6,6 +6,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Literal
 
+import msgspec
+
 from agent_lab.application.agents import Agents, AgentsClosed
 from agent_lab.application.chat_sessions import ChatSessions
 from agent_lab.application.execution_queue import ExecutionQueue
@@ -75,6 +77,21 @@ class Runs:
             return "before_start"
         runtime.cancel(watch.turn)
         return "stopped"
+
+    def so_far(self, execution: Execution) -> Execution:
+        """The record of one that runs, with what its turn has come to until now."""
+        watch = self._watches.get(execution.id)
+        if watch is None or execution.is_terminal:
+            return execution
+        watch.catch_up()
+        told = watch.told(Outcome(status="completed"))
+        return msgspec.structs.replace(
+            execution,
+            turn=told.turn,
+            tool_calls=told.tool_calls,
+            context_used=told.context_used,
+            cost_usd=told.cost_usd,
+        )
 
     def lost(self, execution_id: str) -> None:
         """Its slot was taken by the keeper: it must not go on beside the next one."""

@@ -185,7 +185,8 @@ class LineApi:
         """Records of what runs now."""
         agent = self._agents.get(name)
         live = [one for one in self._line.book.live if one.agent_name == agent.name]
-        found = [execution_view(one) for one in live if one.status == "running"]
+        runs = [self._line.runs.so_far(one) for one in live if one.status == "running"]
+        found = [execution_view(one) for one in runs]
         return answer(ExecutionPage(executions=found, next=None))
 
     async def execution(self, request: Request, name: str) -> Response:
@@ -226,7 +227,8 @@ class LineApi:
 
     async def _find(self, request: Request, name: str) -> Execution:
         self._agents.get(name)
-        return await self._line.book.find(name, request.path_params["id"])
+        found = await self._line.book.find(name, request.path_params["id"])
+        return self._line.runs.so_far(found)
 
     async def _page(self, query: ExecutionQuery) -> Response:
         found = await self._line.book.page(query)

@@ -10,8 +10,9 @@ from agent_lab import tool
 from agent_lab.application.executions import Ended
 from agent_lab.application.line import Asked
 from agent_lab.domain.activity import ActivityQuery
+from agent_lab.domain.admission import Lease, Room, Ticket
 from agent_lab.domain.errors import ModelError, NotAdmitted, UnknownExecution
-from agent_lab.domain.execution import Asker, Broken, Execution, ExecutionQuery, ToolUse
+from agent_lab.domain.execution import Asker, Broken, Execution, ExecutionQuery, Outcome, ToolUse
 from agent_lab.domain.limits import LineLimits
 from agent_lab.domain.messages import ModelRequest, Reply, ToolCall
 from agent_lab.infrastructure.line_memory import MemoryExecutions
@@ -500,6 +501,19 @@ async def test_another_model_begins_a_fresh_conversation_and_none_goes_on_with_i
         assert a.line.chats.generation("a") == 2
 
 
+@simulated
+async def test_naming_the_model_that_it_has_goes_on_with_the_conversation() -> None:
+    async with held() as a:
+        for name in ("one", "two", "three"):
+            a.model.open(name)
+        turns = [
+            (await a.end(await a.ask(name, model=model))).turn
+            for name, model in (("one", None), ("two", "gates"), ("three", "gates"))
+        ]
+
+        assert turns == [1, 2, 3]
+
+
 @pytest.mark.fault("SEC-33")
 @pytest.mark.parametrize("model", ["scripted:/etc/passwd", "openai:", "nobody", "", "file:x"])
 def test_a_request_may_not_name_a_file_as_its_model(model: str) -> None:
@@ -646,6 +660,99 @@ async def test_what_a_process_left_is_run_once_or_ended() -> None:
         assert ends[1] == ends[8] == ends[9] == "interrupted"
         assert ends[7] == "failed"
     assert await store.unfinished() == []
+
+
+class Disk(MemoryExecutions):
+    """What is on the disk is what was committed; while it is stuck, nothing is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.works = asyncio.Event()
+        self.works.set()
+        self.kept: list[Execution] = []
+
+    async def committed(self) -> None:
+        await self.works.wait()
+        self.kept = [one for one in await self.unfinished() if isinstance(one, Execution)]
+
+
+@pytest.mark.scenario("S28")
+@simulated
+async def test_what_was_taken_and_not_begun_when_the_process_died_runs_once_afterwards() -> None:
+    disk, asked = Disk(), list[str]()
+    async with held(executions=disk) as a:
+        one = await a.ask("one", "task", detached=True)
+        disk.works.clear()
+        await ticks(100)
+        asked += a.model.asked
+        left = disk.kept
+        disk.works.set()
+        a.model.open("one")
+        await a.end(one)  # the process that died would not have got here
+    after = MemoryExecutions()
+    for record in left:
+        after.put_execution(record)
+    async with held(executions=after) as a:
+        a.model.open("one")
+        done = await a.end(one)
+        asked += a.model.asked
+
+        assert [record.status for record in left] == ["queued"]
+        assert asked == ["one"], "not before its beginning was on the disk"
+        assert (done.id, done.status) == (one.id, "completed")
+
+
+@pytest.mark.scenario("S20")
+@simulated
+async def test_two_wake_ups_for_one_record_run_it_once() -> None:
+    async with held() as a:
+        one, two = await a.ask("one"), await a.ask("two")
+        (lease,) = a.line.queue.leases
+        a.line.runs.start(one.id, lease)
+        await a.asked("one")
+        a.line.runs.start(one.id, lease)
+        await ticks()
+
+        assert (a.now(one).status, a.now(two).status) == ("running", "queued")
+        a.model.open("one")
+        a.model.open("two")
+        assert (await a.end(two)).status == (await a.end(one)).status == "completed"
+        assert a.model.asked == ["one", "two"]
+
+
+@pytest.mark.scenario("S11")
+@simulated
+async def test_a_late_dispatch_of_what_has_its_end_keeps_no_slot() -> None:
+    async with held() as a:
+        one = await a.ask("one")
+        await a.line.control.terminate("a", one.id, ME)
+        await ticks()
+        answer = await a.line.keeper.ask(Ticket("late", "chat:a", "user", 0.0), Room(1, 3))
+        assert isinstance(answer, Lease)
+        a.line.runs.start(one.id, answer)
+        await ticks()
+
+        assert a.model.asked == []
+        assert await a.line.check() == []
+
+
+@pytest.mark.scenario("S57")
+@pytest.mark.fault("R20")
+@simulated
+async def test_a_late_success_corrects_a_limit_once_and_is_marked() -> None:
+    async with held() as a:
+        one = await a.ask("one")
+        await a.asked("one")
+        limit = Outcome(status="timeout", by_watchdog=True)
+        a.line.book.end(one.id, limit)
+        told = await a.end(one)
+        a.model.open("one", "Late.")
+        await ticks(100)
+
+        assert (told.status, a.now(one).status) == ("timeout", "completed")
+        assert (a.now(one).superseded, a.now(one).response) == ("timeout", "one: Late.")
+        ends = [change for change in a.changes if isinstance(change, Ended)]
+        assert [change.supersedes for change in ends] == [False, True]
 
 
 @pytest.mark.scenario("S19")

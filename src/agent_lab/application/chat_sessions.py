@@ -33,7 +33,7 @@ class ChatSessions:
         Without a model it goes on with the one it has. Raises ModelError, AgentsClosed.
         """
         name = agent.name
-        if model is not None and model != self._models.get(name):
+        if model is not None and self._differs(agent, model):
             if self._find(name) is not None:
                 self.renew(name)
             self._models[name] = model
@@ -54,12 +54,22 @@ class ChatSessions:
         return self._generations[agent_name]
 
     def variant(self, agent: Agent, model: str | None) -> Agent:
-        """The agent with that model in place of its own."""
+        """The agent with that model in place of its own, which brings its own address along."""
         if model is None:
             return agent
+        owner = self._known_models().get(model)
         changed = copy(agent)
-        changed.model = self._known_models().get(model, model)
+        changed.model = model if owner is None else owner.model
+        if owner is None and _kind_of(agent.model) != _kind_of(model):
+            changed.base_url, changed.model_options = None, None
+        elif owner is not None:
+            changed.base_url, changed.model_options = owner.base_url, owner.model_options
         return changed
+
+    def _differs(self, agent: Agent, model: str) -> bool:
+        """Whether this is another model than the conversation has."""
+        now = self.variant(agent, self._models.get(agent.name)).model
+        return self.variant(agent, model).model is not now and model != now
 
     def check(self, agent: Agent, model: str | None) -> None:
         """Refuse a model that no request may name, or that cannot be had: NotAdmitted."""
@@ -85,12 +95,12 @@ class ChatSessions:
         except UnknownSession:
             return None
 
-    def _known_models(self) -> dict[str, Any]:
-        """Models of the agents that are registered, by their strings or their own names."""
-        known: dict[str, Any] = {}
+    def _known_models(self) -> dict[str, Agent]:
+        """The first agent that has a model, by the model's string or its own name."""
+        known: dict[str, Agent] = {}
         for agent in map(self._agents.get, self._agents.names):
             name = agent.model if isinstance(agent.model, str) else _name_of(agent.model)
-            known.setdefault(name, agent.model)
+            known.setdefault(name, agent)
         return known
 
 
@@ -101,3 +111,7 @@ def chat_id(agent_name: str) -> str:
 
 def _name_of(model: Any) -> str:
     return str(getattr(model, "name", None) or getattr(model, "__name__", "model"))
+
+
+def _kind_of(model: object) -> str:
+    return model.partition(":")[0] if isinstance(model, str) else ""

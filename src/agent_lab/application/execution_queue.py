@@ -51,6 +51,7 @@ class ExecutionQueue:
         self._beat = lease / 3
         self._places: dict[str, Place] = {}
         self._is_tending = False
+        self._is_closed = False
         keeper.listen(self)
 
     @property
@@ -119,6 +120,11 @@ class ExecutionQueue:
         """Take the slots of all who run; their tickets."""
         return [lease.ticket for lease in await self._keeper.seize(line)]
 
+    def close(self) -> None:
+        """No limit counts any more and no lease is renewed: the process is about to end."""
+        self._is_closed = True
+        self._clock.stop()
+
     # -- what the keeper tells -------------------------------------------------------------------
 
     def granted(self, lease: Lease) -> None:
@@ -153,7 +159,7 @@ class ExecutionQueue:
 
     def _tend(self) -> None:
         """Have leases renewed, and those of others looked at, as long as anybody is here."""
-        if not self._is_tending and self._places:
+        if self._places and not self._is_tending and not self._is_closed:
             self._is_tending = True
             self._clock.set("tend", self._beat, self._start_tending)
 

@@ -84,6 +84,7 @@ class ExecutionLine:
     async def open(self, group: asyncio.TaskGroup) -> None:
         """Begin, with what a process before this one left behind. Its tasks live in `group`."""
         loop, outside, limits = asyncio.get_running_loop(), self._outside, self.limits
+        self._group = group
         self.time = outside.clock(loop)
         self._offset = outside.wall_time() - self.time()
         self.clock = SessionClock(loop, self.time)
@@ -101,7 +102,7 @@ class ExecutionLine:
     def close(self) -> None:
         """Take nothing more; who waits is told that the server stops. What runs ends by itself."""
         self._closed = True
-        self.clock.stop()
+        self.queue.close()
         for execution in self.book.live:
             if execution.status == "queued" and not execution.detached:
                 with suppress(AlreadyTerminal):
@@ -236,8 +237,9 @@ class ExecutionLine:
 
     def _granted(self, execution_id: str, lease: Lease) -> None:
         if self._closed:  # it waits for the next start, if it is stored
-            raise NotAdmitted("closing", f"execution {execution_id!r} is not started any more")
-        self.runs.start(execution_id, lease)
+            self._group.create_task(self.queue.release(lease), name=f"return {execution_id}")
+        else:
+            self.runs.start(execution_id, lease)
 
     def _changed(self, change: Change) -> None:
         """Whoever looks on at all agents looks at this one again."""

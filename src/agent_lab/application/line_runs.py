@@ -48,10 +48,11 @@ class Runs:
         self._queue = queue
         self._timeline = timeline
         self._group = group
+        self._claims: dict[str, Lease] = {}
         self._watches: dict[str, TurnWatch] = {}
 
     def __len__(self) -> int:
-        return len(self._watches)
+        return len(self._claims)
 
     def start(self, execution_id: str, lease: Lease) -> None:
         """Run it; its record says what becomes of it."""
@@ -101,6 +102,12 @@ class Runs:
             self.stop(execution_id, outcome)
 
     async def _run(self, execution_id: str, lease: Lease) -> None:
+        claimed = self._claims.get(execution_id)
+        if claimed is not None:  # woken twice: it runs once, and keeps the slot it has (S20)
+            if claimed != lease:
+                await self._queue.release(lease)
+            return
+        self._claims[execution_id] = lease
         try:
             await self._attempt(execution_id)
         except (StorageError, ModelError) as error:
@@ -113,6 +120,7 @@ class Runs:
             log.exception("execution %s fell over", execution_id)
             self._fail(execution_id, f"{type(error).__name__}: {error}", "internal")
         finally:
+            del self._claims[execution_id]
             self._watches.pop(execution_id, None)
             self._book.forget(execution_id)
             await self._queue.release(lease)

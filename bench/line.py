@@ -52,7 +52,7 @@ def main() -> int:
         f"{CLIENTS} clients, {chosen.seconds:g} s: {told['answered']:,} answered, "
         f"{told['refused']:,} refused; at most {told['most']} ran at once; refusals took "
         f"{told['median']:.1f} ms in the median, {told['p99']:.1f} ms at the 99th percentile, "
-        f"{told['slowest']:.1f} ms at most"
+        f"{told['slowest']:.1f} ms at most; the server spent {told['cpu']:.1f} ms a request"
     )
     return 0
 
@@ -140,10 +140,13 @@ async def load(seconds: float) -> dict[str, Any]:
                 *(f"http://127.0.0.1:{port}", token, str(seconds)),
                 stdout=subprocess.PIPE,
             )
+            began = time.process_time()
             out, _ = await client.communicate()
+            spent = 1000 * (time.process_time() - began)
             server.stop()
             await serving
-    return {**json.loads(out), "most": most}
+    told = json.loads(out)
+    return {**told, "most": most, "cpu": spent / (told["answered"] + told["refused"])}
 
 
 async def hammer(url: str, token: str, seconds: float) -> dict[str, Any]:

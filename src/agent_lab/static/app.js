@@ -104,6 +104,7 @@ function createActions(ui, link, draw) {
   return {
     set,
     link,
+    agents: () => ui.agents,
     select(seq, from = null) {
       // In a narrow window, where one panel is shown, who taps an entry wants to read it.
       const isNarrow = from === "entries" && matchMedia("(max-width: 760px)").matches;

@@ -185,6 +185,8 @@ export function createLink({ token, onChange, onNotice, onRefused, onReturned })
     });
   }
 
+  const post = (path, body) => fetch(path, { method: "POST", headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" }, cache: "no-store", body: JSON.stringify(body) });
+
   if (sessionId || outbox.length) socket.open();
 
   return {
@@ -195,6 +197,7 @@ export function createLink({ token, onChange, onNotice, onRefused, onReturned })
     /** A run whose server is gone stands still; one that is only out of reach goes on. */
     now: () => (link.state === "refused" ? stoppedAt : clock.now()),
     get,
+    post,
     send(content, mode, agent) {
       outbox = [...outbox, { id: newId(), content, mode, agent }];
       memory.write("outbox", outbox);

@@ -4,20 +4,23 @@ import { h, show } from "../h.js";
 import { clip, clockTime, count } from "../format.js";
 import { KEYS } from "../keys.js";
 import { legend } from "./legend.js";
+import { createLine } from "./line.js";
 
 export function createDialogs(actions) {
   const keys = dialog("Keys", h("dl", { class: "keys" }, KEYS.map(([key, what]) => h("div", null, h("dt", null, h("kbd", null, key)), h("dd", null, what)))), h("h3", null, "Colours and shapes"), legend());
   const list = h("div", { class: "sessions" });
   const fresh = h("button", { class: "primary", type: "button", onclick: () => (sessions.close(), actions.openSession(null)) }, "New session");
   const sessions = dialog("Sessions", list, h("p", { class: "row" }, fresh));
+  const line = createLine(actions, dialog);
   keys.classList.add("wide");
-  document.body.append(keys, sessions);
+  document.body.append(keys, sessions, line.node);
 
   let seen = null;
   return {
     open(name) {
       if (name === "sessions") actions.loadSessions();
-      (name === "sessions" ? sessions : keys).showModal();
+      ({ keys, sessions, line: line.node })[name].showModal();
+      if (name === "line") line.look();
     },
     render({ ui, state }) {
       if (ui.sessions === seen || !sessions.open) return;

@@ -25,6 +25,7 @@ export function createTop(root, sentence, status, tabs, actions, dialogs) {
   const agent = h("select", { "aria-label": "Agent", onchange: () => actions.chooseAgent(agent.value) });
   const session = h("span", { class: "mono" });
   const sessions = h("button", { class: "quiet", type: "button", title: "Sessions (s)", "aria-label": "Sessions", onclick: () => dialogs.open("sessions") }, h("span", { "aria-hidden": "true" }, "☰ "), session);
+  const line = h("button", { class: "quiet wide", type: "button", title: "Agents: who runs, who waits (l)", onclick: () => dialogs.open("line") }, "line");
   const state = pillView();
   const link = h("span", { class: "link" }, h("span", { class: "dot", "aria-hidden": "true" }), h("span", { class: "wide" }));
   const tokens = h("span", { class: "dim wide" });
@@ -32,7 +33,7 @@ export function createTop(root, sentence, status, tabs, actions, dialogs) {
   const drop = h("button", { class: "danger drop", type: "button", title: "Cancel the turn and withdraw what waits (Shift+X)", onclick: () => actions.link.cancel(true) });
   const theme = h("button", { class: "icon", type: "button", onclick: () => nextTheme() });
   const help = h("button", { class: "icon help", type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: () => dialogs.open("keys") }, "?");
-  show(root, h("h1", { class: "brand" }, "agent_lab"), agent, sessions, state.node, h("span", { class: "grow" }), drop, cancel, tokens, link, theme, help);
+  show(root, h("h1", { class: "brand" }, "agent_lab"), agent, line, sessions, state.node, h("span", { class: "grow" }), drop, cancel, tokens, link, theme, help);
 
   const nameTheme = () => {
     const name = document.documentElement.dataset.theme ?? "system";

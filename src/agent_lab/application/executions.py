@@ -25,7 +25,7 @@ from agent_lab.domain.execution import (
 from agent_lab.domain.redaction import SECRETS
 
 log = logging.getLogger("agent_lab")
-_RECENT = 1000
+_RECENT = 100
 """Records that are kept behind their run's end, because the store is written behind."""
 
 

@@ -14,6 +14,8 @@ from agent_lab.domain.execution import Broken, Execution, ExecutionQuery
 log = logging.getLogger("agent_lab")
 KEPT = 10_000
 """Records with an end, and lines of the timeline, that memory keeps."""
+SIZE = 64 << 20
+"""Characters of the texts of records with an end, beyond which the oldest go."""
 _Kept = TypeVar("_Kept", Execution, Activity)
 
 
@@ -128,9 +130,13 @@ class MemoryKeeper:
 
 
 class MemoryExecutions:
-    """See ExecutionStore. The newest KEPT records with an end are kept, and all without."""
+    """See ExecutionStore. All records without an end are kept, and the newest of those with one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, kept: int = KEPT, size: int = SIZE) -> None:
+        """Of records with an end, `kept` are, or less if their texts are over `size`."""
+        self._kept = kept
+        self._size = size
+        self._text = 0
         self._executions: dict[str, Execution] = {}
         self._ended: deque[str] = deque()
         self._activity: deque[Activity] = deque(maxlen=KEPT)
@@ -142,9 +148,13 @@ class MemoryExecutions:
         self._executions[execution.id] = execution
         if execution.idempotency_key is not None:
             self._keys[_key(execution)] = execution.id
-        if execution.is_terminal and (before is None or not before.is_terminal):
-            self._ended.append(execution.id)
-            if len(self._ended) > KEPT:
+        if execution.is_terminal:
+            if before is not None and before.is_terminal:
+                self._text -= _text_of(before)
+            else:
+                self._ended.append(execution.id)
+            self._text += _text_of(execution)
+            while len(self._ended) > self._kept or self._text > self._size:
                 self._forget(self._executions.pop(self._ended.popleft()))
 
     def put_activity(self, activity: Activity) -> None:
@@ -178,10 +188,15 @@ class MemoryExecutions:
         return list(islice(found, query.limit))
 
     def _forget(self, execution: Execution) -> None:
+        self._text -= _text_of(execution)
         if execution.idempotency_key is not None and (
             self._keys.get(_key(execution)) == execution.id
         ):
             del self._keys[_key(execution)]
+
+
+def _text_of(execution: Execution) -> int:
+    return sum(map(len, (execution.message, execution.response or "", execution.error or "")))
 
 
 def _key(execution: Execution) -> tuple[str, str, str]:

@@ -110,7 +110,7 @@ def test_an_error_is_never_blank(status: Terminal, blank: str | None) -> None:
 
     assert said is not None
     assert said.strip()
-    assert coded == "x"
+    assert coded == f"{said} (x)"
 
 
 def test_a_query_fits_by_every_filter() -> None:

@@ -312,6 +312,24 @@ async def test_the_capacity_is_changed_while_it_runs() -> None:
         assert none.json()["tasks"]["capacity"] == 1
 
 
+@pytest.mark.fault("O01")
+async def test_who_waits_when_the_server_stops_is_answered_before_it_does() -> None:
+    async with lined() as a:
+        asks = asyncio.gather(
+            a.post("chat", {"message": "one"}),
+            a.post("chat", {"message": "two"}),
+            a.post("chat", {"message": "three"}, Prefer="wait=9"),
+        )
+        await a.waiting(2)
+        await a.serving.stop()
+        one, two, three = await asks
+
+        told = [(answer.status_code, answer.headers.get(CODE)) for answer in (one, two)]
+        assert told == [(503, "interrupted")] * 2
+        assert one.headers[ID] == one.json()["execution_id"]
+        assert three.status_code == 202, "it was accepted for good"
+
+
 # -- records -------------------------------------------------------------------------------------
 
 

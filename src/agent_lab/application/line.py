@@ -100,7 +100,12 @@ class ExecutionLine:
         await recover(self)
 
     def close(self) -> None:
-        """Take nothing more; who waits is told that the server stops. What runs ends by itself."""
+        """Take nothing more; who waits is told that the server stops. What runs ends by itself.
+
+        May be called twice.
+        """
+        if self._closed:
+            return
         self._closed = True
         self.queue.close()
         for execution in self.book.live:

@@ -219,4 +219,5 @@ def _reason(outcome: Outcome) -> str | None:
     if outcome.status == "completed":
         return None
     said = (outcome.error or "").strip()
-    return said or outcome.error_code or _UNSAID[outcome.status]
+    code = f" ({outcome.error_code})" if outcome.error_code else ""
+    return said or _UNSAID[outcome.status] + code

@@ -12,10 +12,18 @@ from starlette.routing import Route
 from agent_lab.application.agents import Agents
 from agent_lab.application.fan_out import FanOut
 from agent_lab.application.line import Asked, ExecutionLine
+from agent_lab.application.served import AgentsClosed
 from agent_lab.domain.activity import AUDITED, Activity
 from agent_lab.domain.errors import AgentLabError
 from agent_lab.domain.execution import Execution, ExecutionQuery, Kind
-from agent_lab.presentation.line_answers import ID, accepted, answer, finished, refused
+from agent_lab.presentation.line_answers import (
+    ID,
+    accepted,
+    answer,
+    finished,
+    interrupted,
+    refused,
+)
 from agent_lab.presentation.line_log import log_of
 from agent_lab.presentation.line_requests import (
     asked_of,
@@ -129,7 +137,12 @@ class LineApi:
             response = finished(execution)
             response.headers["X-Idempotent-Replay"] = "true"
             return response
-        done = await _first(request, self._line.until_end(execution), patience)
+        try:
+            done = await _first(request, self._line.until_end(execution), patience)
+        except AgentsClosed:
+            if not asked.detached:
+                return interrupted(execution, "the server stops before this has its end")
+            done = None
         if done is not None:
             return finished(done)
         if not asked.detached:  # he has gone: what still waits never runs

@@ -90,6 +90,18 @@ def finished(execution: Execution) -> Response:
     return _told(_refused(refusal, status, code), execution)
 
 
+def interrupted(execution: Execution, why: str) -> Response:
+    """The server stops before it has its end."""
+    said = Refusal(
+        error="Interrupted",
+        code="interrupted",
+        message=why,
+        agent=execution.agent_name,
+        execution_id=execution.id,
+    )
+    return _refused(said, 503, "interrupted")
+
+
 def refused(error: AgentLabError, agent_name: str) -> Response:
     """Why nothing of it was accepted, or found."""
     match error:

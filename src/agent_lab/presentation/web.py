@@ -13,6 +13,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from agent_lab.application.agents import Agents
+from agent_lab.application.line import ExecutionLine
 from agent_lab.presentation.api import Api, crashed, failed
 from agent_lab.presentation.api_line import LineApi
 from agent_lab.presentation.api_watched import Watched
@@ -31,16 +32,20 @@ class App:
     It needs no lifespan: open `agents` before, and call `close()` when the server stops.
     """
 
-    def __init__(self, router: Starlette, guard: Guard, sockets: Sockets) -> None:
+    def __init__(
+        self, router: Starlette, guard: Guard, sockets: Sockets, line: ExecutionLine
+    ) -> None:
         self.router = router
         self.sockets = sockets
         self._guard = guard
+        self._line = line
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._guard(scope, receive, send)
 
     async def close(self) -> None:
-        """Close all sockets with 1001; the sessions are the agents' to close."""
+        """Close all sockets with 1001, and answer who waits; sessions are the agents' to close."""
+        self._line.close()
         await self.sockets.close()
 
 
@@ -65,7 +70,7 @@ def make_app(
         ],
         exception_handlers={HTTPException: failed, Exception: crashed},
     )
-    return App(router, Guard(router, token=token, hosts=hosts), sockets)
+    return App(router, Guard(router, token=token, hosts=hosts), sockets, agents.line)
 
 
 async def _page(_: Request) -> Response:

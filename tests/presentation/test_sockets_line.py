@@ -85,3 +85,18 @@ async def test_a_run_for_another_agent_is_a_mismatch() -> None:
 
         assert refused["code"] == "session_mismatch"
         assert a.model.asked == []
+
+
+async def test_who_watches_is_told_how_many_run_and_wait() -> None:
+    async with lined() as a:
+        watching = await a.serving.connect({"type": "watch"})
+        await watching.until("watching")
+        await a.running()
+        await a.post("chat", {"message": "two", "async_mode": True})
+        told = {"name": "a", "is_busy": True, "running": 1, "queue_length": 1}
+        while (await watching.until("changed"))["agents"] != [told]:
+            pass
+        await a.post("queue/clear")
+        told["queue_length"] = 0
+        while (await watching.until("changed"))["agents"] != [told]:
+            pass

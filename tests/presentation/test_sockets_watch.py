@@ -37,12 +37,14 @@ async def test_a_watcher_sees_sessions_begin_run_and_rest() -> None:
 
     assert first["sessions"] == []
     assert first["agents"] == [
-        {"name": "looker", "is_busy": False},
-        {"name": "talker", "is_busy": False},
+        {"name": "looker", "is_busy": False, "running": 0, "queue_length": 0},
+        {"name": "talker", "is_busy": False, "running": 0, "queue_length": 0},
     ]
     assert (running["title"], running["turn"]) == ("Look", 1)
-    assert running["agents"] == [{"name": "looker", "is_busy": True}]
-    assert idle["agents"] == [{"name": "looker", "is_busy": False}]
+    assert running["agents"] == [
+        {"name": "looker", "is_busy": True, "running": 0, "queue_length": 0}
+    ]
+    assert idle["agents"] == [{"name": "looker", "is_busy": False, "running": 0, "queue_length": 0}]
     assert idle["last_seq"] == last["seq"]
 
 

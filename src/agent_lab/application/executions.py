@@ -92,6 +92,11 @@ class Executions:
         """Records that wait or run, oldest first."""
         return [one for one in self._live.values() if not one.is_terminal]
 
+    def depth(self, agent_name: str) -> tuple[int, int]:
+        """How many executions of this agent run, and how many wait."""
+        live = [one.status for one in self._live.values() if one.agent_name == agent_name]
+        return live.count("running"), live.count("queued")
+
     @property
     def waiters(self) -> int:
         """How many wait for an end."""

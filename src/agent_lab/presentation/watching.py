@@ -69,7 +69,9 @@ class Watching:
 
 def agent_state(agents: Agents, name: str) -> dict[str, Any]:
     """What a watcher is told of an agent now. Who adds to it calls `changes.agent(name)`."""
-    return {"name": name, "is_busy": agents.is_busy(agents.get(name))}
+    running, waiting = agents.line.book.depth(name)
+    busy = agents.is_busy(agents.get(name))
+    return {"name": name, "is_busy": busy, "running": running, "queue_length": waiting}
 
 
 def _frame(

@@ -19,7 +19,8 @@ async def until_state(client: Client, session_id: str, state: str) -> Frame:
     while True:
         frame = await client.until("watching", "changed")
         for session in frame["sessions"]:
-            if (session["session_id"], session["state"]) == (session_id, state):
+            found = session["session_id"], session["state"]
+            if found == (session_id, state) and session["turn"]:  # 0: accepted, and not begun
                 return {**session, "agents": frame["agents"]}
 
 

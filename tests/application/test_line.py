@@ -9,6 +9,7 @@ import pytest
 from agent_lab import tool
 from agent_lab.application.executions import Ended
 from agent_lab.application.line import Asked
+from agent_lab.application.served import AgentsClosed
 from agent_lab.domain.activity import ActivityQuery
 from agent_lab.domain.admission import Lease, Room, Ticket
 from agent_lab.domain.errors import ModelError, NotAdmitted, UnknownExecution
@@ -700,6 +701,36 @@ async def test_what_was_taken_and_not_begun_when_the_process_died_runs_once_afte
         assert [record.status for record in left] == ["queued"]
         assert asked == ["one"], "not before its beginning was on the disk"
         assert (done.id, done.status) == (one.id, "completed")
+
+
+@simulated
+async def test_who_gives_up_before_his_request_is_stored_leaves_nothing_behind() -> None:
+    disk = Disk()
+    async with held(executions=disk) as a:
+        await a.ask("one")
+        disk.works.clear()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await a.ask("two")
+        disk.works.set()
+        a.model.open("one")
+        await ticks(100)
+
+        assert a.model.asked == ["one"]
+        assert a.line.book.live == []
+
+
+@simulated
+async def test_a_line_that_is_not_open_takes_nothing_and_nobody_waits_for_ever() -> None:
+    async with held() as a:
+        one = await a.ask("one")
+        await a.asked("one")
+        a.line.close()
+        with pytest.raises(NotAdmitted, match="the server stops"):
+            await a.ask("two")
+        with pytest.raises(AgentsClosed):
+            await a.end(one)
+    assert a.now(one).status == "interrupted"
 
 
 @pytest.mark.scenario("S20")

@@ -84,6 +84,7 @@ class Executions:
         self._waiters: dict[str, list[asyncio.Future[Execution]]] = {}
         self._listeners: list[Listener] = []
         self._watchers: dict[str, list[Listener]] = {}
+        self._closed: Exception | None = None
 
     # -- what there is ---------------------------------------------------------------------------
 
@@ -194,6 +195,7 @@ class Executions:
 
     def close(self, error: Exception) -> None:
         """Nobody waits any longer: what has no end yet is the next process's, if it is stored."""
+        self._closed = error
         for waiters in self._waiters.values():
             for waiter in waiters:
                 if not waiter.done():
@@ -207,6 +209,8 @@ class Executions:
         known = self._live.get(execution.id)
         if known is None or known.is_terminal:
             return known or await self.find(execution.agent_name, execution.id)
+        if self._closed is not None:
+            raise self._closed
         waiter: asyncio.Future[Execution] = asyncio.get_running_loop().create_future()
         self._waiters.setdefault(execution.id, []).append(waiter)
         try:

@@ -75,7 +75,7 @@ class ExecutionLine:
         self.store = store
         self.agents = agents
         self._outside = outside
-        self._closed = False
+        self._closed = True
         self._offset = 0.0
         self.book = Executions(store, lambda: self.time() + self._offset)
 
@@ -97,6 +97,7 @@ class ExecutionLine:
         self.control = LineControl(self)
         self.fan_outs = FanOuts(self, group, outside)
         self._keys = Keys(self.book, keep=limits.keys)
+        self._closed = False
         await recover(self)
 
     def close(self) -> None:
@@ -200,6 +201,9 @@ class ExecutionLine:
             if await self.queue.leave(self._ticket(execution)):
                 outcome = Outcome(status="failed", error=str(error), error_code=error.code)
                 self.end(execution.id, outcome)
+            raise
+        except asyncio.CancelledError:
+            await self.leave(execution)
             raise
 
     def _record(self, agent_name: str, kind: Kind, asked: Asked, claim: Claim) -> Execution:

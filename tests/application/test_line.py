@@ -703,6 +703,25 @@ async def test_what_was_taken_and_not_begun_when_the_process_died_runs_once_afte
         assert (done.id, done.status) == (one.id, "completed")
 
 
+@pytest.mark.scenario("S28")
+@simulated
+async def test_no_model_is_asked_before_the_beginning_is_stored() -> None:
+    class Late(Disk):
+        async def committed(self) -> None:
+            if [one for one in await self.unfinished() if getattr(one, "started_at", None)]:
+                await self.works.wait()
+
+    disk = Late()
+    disk.works.clear()
+    async with held(executions=disk) as a:
+        one = await a.ask("one")
+        await ticks(100)
+        assert (a.now(one).status, a.model.asked) == ("running", [])
+        disk.works.set()
+        a.model.open("one")
+        assert (await a.end(one)).status == "completed"
+
+
 @simulated
 async def test_who_gives_up_before_his_request_is_stored_leaves_nothing_behind() -> None:
     disk = Disk()

@@ -17,6 +17,7 @@ from agent_lab.domain.payloads import (
     AnyPayload,
     Assistant,
     Edited,
+    Imported,
     LateReply,
     QueueOp,
     Text,
@@ -237,5 +238,6 @@ _LONG: dict[type, Callable[[Any], int]] = {
     Accepted: _content,
     Text: lambda payload: len(payload.text),
     Edited: lambda payload: len(str(payload.before)) + len(str(payload.after)),
+    Imported: lambda payload: len(str(payload.message)),
 }
 """How long the text is in a payload that may be long."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 import msgspec
 
 from agent_lab.domain.dialects import render_body
-from agent_lab.domain.messages import Mode, ModelRequest, ReplyKind, ToolCall, Usage
+from agent_lab.domain.messages import ChatMessage, Mode, ModelRequest, ReplyKind, ToolCall, Usage
 from agent_lab.domain.thinking import Thinking
 
 
@@ -251,6 +251,16 @@ class Cancelled(Payload, frozen=True, gc=False, tag="cancelled", kw_only=True):
     by: str | None = None
 
 
+class Imported(Payload, frozen=True, gc=False, tag="imported", kw_only=True):
+    """A message that came from elsewhere; `index` is its place there, None if it was made here."""
+
+    is_long: ClassVar[bool] = True
+    index: int | None
+    message: ChatMessage
+    fate: Literal["kept", "edited", "moved", "made", "dropped"]
+    why: str | None = None
+
+
 Receipt = Accepted | Held | Delivered | Withdrawn | Rejected
 End = Done | TurnFailed | Cancelled
 AnyPayload = (
@@ -269,6 +279,7 @@ AnyPayload = (
     | Resumed
     | Edited
     | Dropped
+    | Imported
     | End
 )
 

@@ -113,11 +113,11 @@ def test_lists_and_request_bodies_are_read(
     ("data", "says"),
     [
         ("{", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
-        ("{}", "holds no history"),
-        ("3", "holds no history"),
-        ('{"messages": 3}', "holds no history"),
-        ("\udcff", "is not JSON"),
+        ("[" * 100_000, "nested more than 200 deep"),
+        ("{}", "no list of messages is in it"),
+        ("3", "no list of messages is in it"),
+        ('{"messages": 3}', "no list of messages is in it"),
+        ("\udcff", "is not UTF-8"),
     ],
     ids=["cut", "deep", "object", "number", "no-list", "not-utf-8"],
 )

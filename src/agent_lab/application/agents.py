@@ -126,13 +126,19 @@ class Agents:
 
     # -- asking ----------------------------------------------------------------------------------
 
-    def open(self, agent: Agent, session_id: str | None = None) -> ServedSession:
-        """A new session, or the one that has this id; raises SessionMismatch, AgentsClosed."""
+    def open(
+        self, agent: Agent, session_id: str | None = None, history: Sequence[ChatMessage] = ()
+    ) -> ServedSession:
+        """A new session, which may begin with `history`, or the one that has this id.
+
+        Raises SessionMismatch, AgentsClosed.
+        """
         if self._group is None or self._closed:
             raise AgentsClosed("the agents are not open; enter them with `async with` first")
         if session_id is not None and session_id in self._sessions:
             return self._with(agent, self._sessions[session_id])
-        runtime = self._open_runtime(agent, session_id=session_id, outside=self._outside)
+        outside = self._outside
+        runtime = self._open_runtime(agent, session_id=session_id, outside=outside, history=history)
         served = ServedSession(runtime, self._outside)
         self._make_room(self._group)
         self._sessions[served.session_id] = served

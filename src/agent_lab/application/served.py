@@ -1,5 +1,6 @@
 """One live session that others look on at, and what became of a message that was given to it."""
 
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from agent_lab.application.agent import Agent
 from agent_lab.application.ports import Outside
 from agent_lab.application.runtime import Runtime
+from agent_lab.domain.dialects.importing import ImportedHistory
 from agent_lab.domain.errors import SessionError
 from agent_lab.domain.inbox import digest_of
 from agent_lab.domain.messages import ChatMessage
@@ -29,7 +31,14 @@ class AgentsClosed(SessionError):
 class OpenRuntime(Protocol):
     """Makes the runtime of one session; it starts nothing."""
 
-    def __call__(self, agent: Agent, *, session_id: str | None, outside: Outside) -> Runtime:
+    def __call__(
+        self,
+        agent: Agent,
+        *,
+        session_id: str | None,
+        outside: Outside,
+        history: Sequence[ChatMessage] = (),
+    ) -> Runtime:
         """The runtime; raises ModelError when the agent's model cannot be had."""
         ...
 
@@ -39,6 +48,7 @@ class ServedSession:
 
     `started_at` is wall time in seconds, `offset` wall time less the loop's, taken once. `epoch`
     names this numbering of entries. `title` is the first message. `viewers` counts who looks on.
+    `imported` is the history that it began with, if it came from elsewhere.
     One that `is_kept` is not forgotten however long it rests.
     """
 
@@ -48,6 +58,7 @@ class ServedSession:
         self.started_at = outside.wall_time()
         self.offset = self.started_at - runtime.session.loop.time()
         self.title: str | None = None
+        self.imported: ImportedHistory | None = None
         self.viewers = 0
         self.is_kept = False
 

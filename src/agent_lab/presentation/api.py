@@ -20,7 +20,13 @@ MAX_ENTRIES = 1000
 """Entries in one answer."""
 
 ApiCode: TypeAlias = Literal[
-    "bad_query", "internal", "method_not_allowed", "not_found", "too_many_sockets"
+    "bad_history",
+    "bad_model",
+    "bad_query",
+    "internal",
+    "method_not_allowed",
+    "not_found",
+    "too_many_sockets",
 ]
 """Every code of an HTTP answer that is not the guard's."""
 
@@ -125,8 +131,15 @@ async def failed(_: Request, error: Exception) -> Response:
     code, hint = _BY_STATUS.get(error.status_code, ("internal", ""))
     said = error.detail if error.detail not in ("Not Found", "Method Not Allowed") else ""
     message = SECRETS.redact(said) or "there is nothing here that answers to this"
-    answer = as_json({"error": code, "message": message, "hint": hint}, error.status_code)
-    answer.headers.update({**(error.headers or {}), "X-Agent-Lab-Error-Code": code})
+    answer = refusal(error.status_code, code, message, hint)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def refusal(status: int, code: ApiCode, message: str, hint: str) -> Response:
+    """A refusal as JSON and as a machine code in a header."""
+    answer = as_json({"error": code, "message": message, "hint": hint}, status)
+    answer.headers["X-Agent-Lab-Error-Code"] = code
     return answer
 
 

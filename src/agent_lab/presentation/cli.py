@@ -108,6 +108,10 @@ def serve(
     host: Annotated[str, typer.Option(help="A loopback address.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any free one.")] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
+    history: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Open this history as a session of the first agent."),
+    ] = None,
     debug: Debug = False,
 ) -> int:
     """Serve the debug page and the API.
@@ -123,8 +127,15 @@ def serve(
     agents = agents_of(files or [])
     for agent in agents:
         resolve_model(agent.model)  # better now than on the first message
-    browser = not no_browser
-    return serve(screen, open_agents, agents, host=host, port=port, opens_browser=browser)
+    return serve(
+        screen,
+        open_agents,
+        agents,
+        host=host,
+        port=port,
+        opens_browser=not no_browser,
+        history=history,
+    )
 
 
 @app.command()

@@ -1,19 +1,21 @@
 """`agent-lab check`: a history in a file, and what is said of it.
 
-The file holds a list of messages, or a request body as a log keeps it; both in the dialect's own
-wire format.
+The file holds a list of messages or a request body in the dialect's own wire format, or JSON lines
+of either, or a journal of ours.
 """
 
-import json
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 
 from agent_lab.domain.dialects.check import check_history
+from agent_lab.domain.dialects.containers import LARGEST, find, parse
 from agent_lab.domain.dialects.explain import explain_error, locate_error
+from agent_lab.domain.dialects.importing import ImportedHistory, import_history
+from agent_lab.domain.dialects.rendering import written
 from agent_lab.domain.dialects.violations import (
     HistoryUnreadable,
     UnknownDialect,
@@ -23,8 +25,6 @@ from agent_lab.domain.dialects.violations import (
 from agent_lab.domain.errors import AgentLabError
 from agent_lab.presentation.terminal import visible, visible_json
 
-_LISTS = ("messages", "input", "contents")
-"""Where a request body of Chat and Anthropic, of Responses, of Gemini has its history."""
 _MOST = 5
 """Rules that an explanation names; servers that copied a text all fit it."""
 
@@ -49,34 +49,28 @@ class Answer(NamedTuple):
 
 
 def read_history_file(path: Path) -> HistoryFile:
-    """The history in a JSON file; raises FileUnusable with what to give instead."""
+    """The history in a file; raises FileUnusable with what to give instead."""
+    with _as_unusable(f"{path}: "):
+        found = find(_content(path))
+    wire = found.wire
+    if found.ours is not None:
+        wire = written(found.ours, found.format).messages
+    return HistoryFile(wire, found.tools, found.profile)
+
+
+def read_imported(path: Path) -> ImportedHistory:
+    """The history in a file, to go on from; raises FileUnusable."""
+    with _as_unusable(f"{path}: "):
+        return import_history(_content(path))
+
+
+def _content(path: Path) -> Any:
     try:
-        data: Any = json.loads(path.read_bytes())
+        if path.stat().st_size > LARGEST:
+            raise HistoryUnreadable(f"it is over {LARGEST >> 20} MiB")
+        return parse(path.read_bytes())
     except OSError as error:
         raise FileUnusable(f"cannot read {str(path)!r}: {error.strerror}; give a file") from error
-    except (ValueError, RecursionError) as error:
-        raise FileUnusable(f"{path} is not JSON: {error}; mend it") from error
-    if isinstance(data, list):
-        return HistoryFile(cast("list[dict[str, Any]]", data), None, {})
-    body = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-    for name in _LISTS:
-        if isinstance(history := body.get(name), list | str):
-            return HistoryFile(_as_messages(history), body.get("tools"), _profile(body))
-    raise FileUnusable(
-        f"{path} holds no history; give a list of messages, or a request body with one of "
-        f"{', '.join(_LISTS)}"
-    )
-
-
-def _as_messages(history: Any) -> list[dict[str, Any]]:
-    """Responses takes a bare string for one user message."""
-    return [{"role": "user", "content": history}] if isinstance(history, str) else history
-
-
-def _profile(body: dict[str, Any]) -> dict[str, Any]:
-    """What a request body says of what the verdict depends on."""
-    kinds = {"model": str, "store": bool}
-    return {name: body[name] for name, kind in kinds.items() if isinstance(body.get(name), kind)}
 
 
 def read_profile_options(options: Sequence[str]) -> dict[str, Any]:
@@ -130,11 +124,11 @@ def locate(
 
 
 @contextmanager
-def _as_unusable() -> Generator[None]:
+def _as_unusable(where: str = "") -> Generator[None]:
     try:
         yield
     except (HistoryUnreadable, UnknownDialect, UnknownProfileKey) as error:
-        raise FileUnusable(str(error)) from error
+        raise FileUnusable(f"{where}{error}") from error
 
 
 def _json(value: object, *, is_good: bool) -> Answer:

@@ -19,6 +19,7 @@ from agent_lab.presentation.api_line import LineApi
 from agent_lab.presentation.api_watched import Watched
 from agent_lab.presentation.downstream import SocketLimits
 from agent_lab.presentation.guard import Guard
+from agent_lab.presentation.histories import Histories
 from agent_lab.presentation.sockets import Sockets
 from agent_lab.presentation.views import Encoders
 
@@ -63,6 +64,7 @@ def make_app(
         routes=[
             Route("/", _page),
             *Api(agents, encoders).routes,
+            *Histories(agents).routes,
             *LineApi(agents, encoders).routes,
             *Watched(agents, token).routes,
             Mount("/static", StaticFiles(directory=STATIC)),

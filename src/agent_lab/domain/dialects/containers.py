@@ -69,21 +69,16 @@ def _line(number: int, line: str) -> Any:
 def find(value: Any, wire_format: str | None = None) -> Found:
     """The history in a JSON value; of several bodies the last, which has the whole history.
 
-    Raises HistoryUnreadable when there is none, or when it is empty.
+    Raises HistoryUnreadable when there is none.
     """
     if wire_format not in (None, "journal", *FORMATS):
         known = ", ".join((*FORMATS, "journal"))
         raise HistoryUnreadable(f"there is no format {wire_format!r}; it is one of {known}")
-    if isinstance(value, list):
-        found = _in_list(cast("list[Any]", value))
-    else:
-        found = _in_body(value)
+    found = _in_list(cast("list[Any]", value)) if isinstance(value, list) else _in_body(value)
     if found is None:
         raise HistoryUnreadable(
             f"no list of messages is in it, nor a request body with one of {', '.join(LISTS)}"
         )
-    if not found.wire and not found.ours:
-        raise HistoryUnreadable("it is empty")
     read_objects(found.wire, "messages")
     if wire_format in FORMATS:
         return replace(found, format=wire_format)

@@ -1,5 +1,6 @@
 """A history from elsewhere, checked and mended, as messages that a session can go on from."""
 
+import json
 from typing import Any
 
 import msgspec
@@ -11,8 +12,8 @@ from agent_lab.domain.dialects.readings.pieces import Read
 from agent_lab.domain.dialects.rendering import written
 from agent_lab.domain.dialects.repair import Repair, repair_report
 from agent_lab.domain.dialects.repairs.passes import Change
-from agent_lab.domain.dialects.rules.reading import Wire
-from agent_lab.domain.dialects.violations import Violation
+from agent_lab.domain.dialects.rules.reading import DEEPEST, Wire
+from agent_lab.domain.dialects.violations import HistoryUnreadable, Violation
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.domain.payloads import Imported
 from agent_lab.domain.repair import repair
@@ -55,7 +56,9 @@ class ImportedHistory(msgspec.Struct, frozen=True):
 
 def import_history(content: Any, wire_format: str | None = None) -> ImportedHistory:
     """Reads a parsed JSON value; raises HistoryUnreadable. See `containers.parse` for text."""
-    found = find(content, wire_format)
+    found = find(_sayable(content), wire_format)
+    if not found.wire and not found.ours:
+        raise HistoryUnreadable("it is empty")
     wire = found.wire if found.ours is None else written(found.ours, found.format).messages
     violations = check_history(wire, found.format, found.tools, **found.profile)
     report = repair_report(wire, found.format, found.tools, **found.profile)
@@ -72,6 +75,18 @@ def import_history(content: Any, wire_format: str | None = None) -> ImportedHist
         report.changes,
         tuple(lines),
     )
+
+
+def _sayable(content: Any) -> Any:
+    """Without halves of surrogate pairs, which no socket takes (T24)."""
+    try:
+        msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        text = json.dumps(content, ensure_ascii=False)
+        return json.loads(text.encode("utf-8", "replace"))
+    except RecursionError:
+        raise HistoryUnreadable(f"it is nested more than {DEEPEST} deep") from None
+    return content
 
 
 def _ours(messages: list[ChatMessage]) -> list[Imported]:

@@ -80,7 +80,7 @@ def _facts(payload: AnyPayload) -> Iterable[tuple[str, Any]]:
         if name == "tool_calls":
             value = [call.id for call in value]
         left_out = name in ("turn", "step", "scope") or value is None or value is False
-        if not left_out and value != []:
+        if not left_out and value not in ([], ()):
             yield name, value
 
 

@@ -129,10 +129,7 @@ class Agents:
     def open(
         self, agent: Agent, session_id: str | None = None, history: Sequence[ChatMessage] = ()
     ) -> ServedSession:
-        """A new session, which may begin with `history`, or the one that has this id.
-
-        Raises SessionMismatch, AgentsClosed.
-        """
+        """A new session, or the one that has this id; raises SessionMismatch, AgentsClosed."""
         if self._group is None or self._closed:
             raise AgentsClosed("the agents are not open; enter them with `async with` first")
         if session_id is not None and session_id in self._sessions:

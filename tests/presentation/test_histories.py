@@ -121,8 +121,13 @@ for _ in range(5_000):
         ({"content": "[" * 5_000 + "]" * 5_000}, 422, "bad_history", "nested more than 200 deep"),
         ({"content": [USER], "format": "xml"}, 422, "bad_history", "there is no format 'xml'"),
         ({"content": [USER], "agent": "nobody"}, 404, "not_found", "there is no agent 'nobody'"),
-        ({"content": [USER], "agent": 3}, 422, "bad_query", "`format` and `agent` are texts"),
-        ([], 422, "bad_query", "the body must be a JSON object"),
+        (
+            {"content": [USER], "agent": 3},
+            422,
+            "bad_query",
+            "Expected `str | null`, got `int` - at `$.agent`",
+        ),
+        ([], 422, "bad_query", "Expected `object`, got `array`"),
     ],
 )
 async def test_what_is_no_history_is_named(body: Any, status: int, code: str, says: str) -> None:

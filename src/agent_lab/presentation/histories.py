@@ -2,8 +2,9 @@
 
 import json
 from asyncio import to_thread
-from typing import Any, cast
+from typing import Any, TypeVar
 
+import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,6 +22,22 @@ from agent_lab.domain.errors import ModelError
 from agent_lab.presentation.api import as_json, refusal
 
 Json = dict[str, Any]
+Body = TypeVar("Body")
+
+
+class ImportBody(msgspec.Struct, frozen=True):
+    """A history from elsewhere: any JSON, or the text of a file."""
+
+    content: Any
+    format: str | None = None
+    agent: str | None = None
+
+
+class ExplainBody(msgspec.Struct, frozen=True):
+    """A provider's error text, and the session to look for it in."""
+
+    text: str
+    session_id: str | None = None
 
 
 class Histories:
@@ -60,10 +77,8 @@ class Histories:
 
     async def explain(self, request: Request) -> Response:
         """Which rule an error text is about, and which message of a session."""
-        said = await _body(request)
-        text, session_id = said.get("text"), said.get("session_id")
-        if not isinstance(text, str) or not isinstance(session_id, str | None):
-            raise HTTPException(422, "say {text: …} and, for the message too, {session_id: …}")
+        asked = await _body(request, ExplainBody)
+        text, session_id = asked.text, asked.session_id
         rules = [one._asdict() for one in explain_error(text)]
         if session_id is None:
             return as_json({"rules": rules, "found": [], "named": []})
@@ -99,13 +114,10 @@ class Histories:
 
     async def take_in(self, request: Request) -> Response:
         """Open a history from elsewhere as a session."""
-        said = await _body(request)
-        wire_format, name = said.get("format"), said.get("agent")
-        if not isinstance(wire_format, str | None) or not isinstance(name, str | None):
-            raise HTTPException(422, "`format` and `agent` are texts, or left out")
+        asked = await _body(request, ImportBody)
         try:
-            imported = await to_thread(_imported, said.get("content"), wire_format)
-            agent = self._agents.get(name or self._agents.names[0])
+            imported = await to_thread(_imported, asked.content, asked.format)
+            agent = self._agents.get(asked.agent or self._agents.names[0])
             served = open_imported(self._agents, agent, imported)
         except HistoryUnreadable as error:
             return refusal(422, "bad_history", str(error), "see docs/protocol.md for what it takes")
@@ -138,16 +150,15 @@ def _imported(content: Any, wire_format: str | None) -> ImportedHistory:
     return import_history(parse(content) if isinstance(content, str) else content, wire_format)
 
 
-async def _body(request: Request) -> Json:
+async def _body(request: Request, shape: type[Body]) -> Body:
     """The request's JSON object; the guard has bounded its size."""
     try:
-        said: Any = json.loads(await request.body())
+        return msgspec.convert(json.loads(await request.body()), shape)
+    except msgspec.ValidationError as error:
+        raise HTTPException(422, f"the body is not as it must be: {error}") from None
     except (ValueError, RecursionError) as error:
         deep = isinstance(error, RecursionError)
         raise HTTPException(422, f"the body is {'too deep' if deep else 'not JSON'}") from None
-    if not isinstance(said, dict):
-        raise HTTPException(422, "the body must be a JSON object")
-    return cast("Json", said)
 
 
 def _verdict(found: list[Blamed]) -> Json:

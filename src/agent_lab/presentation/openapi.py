@@ -6,11 +6,14 @@ from typing import Any
 
 import msgspec
 
+from agent_lab.domain.dialects.check import DIALECTS
 from agent_lab.presentation import line_shapes as shapes
+from agent_lab.presentation.histories import ExplainBody, ImportBody
 
 Shape = type[msgspec.Struct] | None
 ANSWERS: dict[int, str] = {
     200: "done",
+    201: "made",
     202: "accepted; it goes on without its caller",
     400: "no JSON",
     401: "no token, or a wrong one",
@@ -69,6 +72,12 @@ OPERATIONS = (
     _get("/api/sessions", "The sessions that are kept, newest first"),
     _get("/api/sessions/{id}/entries", "Entries of a session", None, "after", "limit"),
     _get("/api/sessions/{id}/entries/{seq}/body", "The whole body of a model request"),
+    Operation(method="post", path="/api/sessions/import", body=ImportBody, answers={201: None},
+        summary="Open a history from elsewhere as a session", errors=(404, 422, 503)),
+    _get("/api/sessions/{id}/check", "Whether providers take its history", None, "dialect"),
+    _get("/api/sessions/{id}/entries/{seq}/unheld", "As if nothing was held", None, "dialect"),
+    Operation(method="post", path="/api/explain", body=ExplainBody, answers={200: None},
+        summary="Which rule an error text is about", errors=(404, 422)),
     _do(f"{_AGENT}/chat", "Say something in the agent's one conversation", shapes.Answered,
         body=shapes.ChatBody, later=shapes.AcceptedAnswer, errors=_ASK),
     _do(f"{_AGENT}/task", "Ask for something in a session of its own", shapes.Answered,
@@ -98,6 +107,7 @@ _QUERY: dict[str, dict[str, Any]] = {
     "after": {"type": "integer", "minimum": 0},
     "before": {"type": "string"},
     "limit": {"type": "integer", "minimum": 1, "maximum": 500},
+    "dialect": {"enum": list(DIALECTS)},
     "kind": {"enum": ["chat", "task"]},
     "source": {"enum": ["user", "schedule", "agent", "mcp"]},
     "status": {

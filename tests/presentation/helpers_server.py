@@ -19,6 +19,7 @@ from agent_lab import Agent, Limits, tool
 from agent_lab.application.agents import Agents
 from agent_lab.bootstrap import open_agents
 from agent_lab.domain.limits import LineLimits
+from agent_lab.presentation.connections import LIMITS, ConnectionLimits
 from agent_lab.presentation.downstream import SocketLimits
 from agent_lab.presentation.guard import SUBPROTOCOL, allowed_hosts
 from agent_lab.presentation.server import Server, listen
@@ -43,11 +44,13 @@ class Serving:
         limits: SocketLimits | None = None,
         idle: int = 200,
         line: LineLimits | None = None,
+        connections: ConnectionLimits = LIMITS,
     ) -> None:
         self._definitions = agents
         self._limits = limits
         self._idle = idle
         self._line = line
+        self._connections = connections
         self._clients: list[Client] = []
 
     async def __aenter__(self) -> Self:
@@ -57,7 +60,7 @@ class Serving:
         self.app = make_app(
             self.agents, token=TOKEN, hosts=allowed_hosts(self.port), limits=self._limits
         )
-        self.server = Server(self.app, listener)
+        self.server = Server(self.app, listener, limits=self._connections)
         self._group = asyncio.TaskGroup()
         await self._group.__aenter__()
         await self.agents.__aenter__()

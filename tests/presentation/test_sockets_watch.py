@@ -41,7 +41,8 @@ async def test_a_watcher_sees_sessions_begin_run_and_rest() -> None:
         {"name": "looker", "is_busy": False, "running": 0, "queue_length": 0},
         {"name": "talker", "is_busy": False, "running": 0, "queue_length": 0},
     ]
-    assert (running["title"], running["turn"]) == ("Look", 1)
+    assert running["title"] == "Look"
+    assert idle["turn"] == 1
     assert running["agents"] == [
         {"name": "looker", "is_busy": True, "running": 0, "queue_length": 0}
     ]

@@ -12,6 +12,7 @@ import pytest
 from agent_lab.domain.payloads import PAYLOADS, ModelRequested, Payload, Rejected
 from agent_lab.domain.thinking import THINKING
 from agent_lab.presentation.api import ApiCode
+from agent_lab.presentation.connections import ConnectionCode
 from agent_lab.presentation.guard_rules import RefusalCode
 from agent_lab.presentation.line_answers import LineCode
 from agent_lab.presentation.openapi import OPERATIONS
@@ -100,11 +101,8 @@ def test_every_code_of_a_frame_is_told(code: str) -> None:
 def test_every_code_of_an_answer_is_told() -> None:
     api = PAGE[PAGE.index("## `/api`") :]
 
-    assert {
-        c
-        for c in (*get_args(ApiCode), *get_args(RefusalCode), *get_args(LineCode))
-        if f"`{c}`" not in api
-    } == set()
+    kinds = (ApiCode, RefusalCode, LineCode, ConnectionCode)
+    assert {c for kind in kinds for c in get_args(kind) if f"`{c}`" not in api} == set()
 
 
 def test_every_operation_is_told_with_its_filters_and_the_fields_of_its_body() -> None:

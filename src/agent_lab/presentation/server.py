@@ -3,19 +3,17 @@
 import asyncio
 import contextlib
 import errno
-import logging
 import signal
 import socket
 import threading
 from collections.abc import Callable, Generator
 from ipaddress import ip_address
-from typing import Any
 
 import uvicorn
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from agent_lab.application.agents import Agents
 from agent_lab.domain.errors import AgentLabError
+from agent_lab.presentation.connections import LIMITS, ConnectionLimits, Http, WebSocket, quiet_logs
 from agent_lab.presentation.guard import allowed_hosts
 from agent_lab.presentation.strict import MAX_BYTES
 from agent_lab.presentation.web import App, make_app
@@ -23,10 +21,6 @@ from agent_lab.presentation.web import App, make_app
 BACKLOG = 128
 _SEARCHED = 50
 """Ports that are looked at for a free one."""
-_NOISE = (
-    "Invalid UTF-8 sequence received from client.",  # the client was told: 1007 (T41)
-    "Cancel %s running task(s), timeout graceful shutdown exceeded",  # that is the plan (T11)
-)
 
 
 class ServerError(AgentLabError):
@@ -117,9 +111,11 @@ class Server:
     It never looks at signals itself: see `stop_on_signals`.
     """
 
-    def __init__(self, app: App, listener: socket.socket) -> None:
+    def __init__(
+        self, app: App, listener: socket.socket, *, limits: ConnectionLimits = LIMITS
+    ) -> None:
         self._listener = listener
-        self._uvicorn = _Uvicorn(app, _settings(app))
+        self._uvicorn = _Uvicorn(app, _settings(app, limits))
 
     @property
     def port(self) -> int:
@@ -181,23 +177,6 @@ def stop_on_signals(server: Server) -> Generator[None]:
             loop.remove_signal_handler(number)
 
 
-class _Protocol(WebSocketsSansIOProtocol):
-    """uvicorn's, but a close does not wait behind what a slow client has not read.
-
-    Otherwise a client that is closed for its slowness never hears the code, and a connection whose
-    peer is gone or silent lives for as long as its bytes are not taken.
-    """
-
-    async def send(self, message: Any) -> None:
-        """Send it; a close at once, and the connection is cut when nobody answers that."""
-        if message["type"] == "websocket.close":
-            self.writable.set()
-        await super().send(message)
-        if self.close_timer is not None:
-            self.close_timer.cancel()
-            self.close_timer = self.loop.call_later(self.close_timeout, self.transport.abort)
-
-
 class _Uvicorn(uvicorn.Server):
     """uvicorn, which leaves signals alone and lets the application close its sockets first."""
 
@@ -220,13 +199,13 @@ class _Uvicorn(uvicorn.Server):
             connection.transport.abort()
 
 
-def _settings(app: App) -> uvicorn.Config:
+def _settings(app: App, limits: ConnectionLimits) -> uvicorn.Config:
     """Each of these is a trap otherwise: T3, T4, T6, T7, T11, T41."""
-    logging.getLogger("uvicorn.error").addFilter(_is_news)
+    quiet_logs()
     return uvicorn.Config(
         app,
-        http="h11",
-        ws=_Protocol,
+        http=type("Http", (Http,), {"limits": limits}),
+        ws=type("WebSocket", (WebSocket,), {"limits": limits}),
         ws_max_size=MAX_BYTES,
         ws_max_queue=16,
         ws_per_message_deflate=False,
@@ -239,7 +218,3 @@ def _settings(app: App) -> uvicorn.Config:
         server_header=False,
         timeout_graceful_shutdown=2,
     )
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    return record.msg not in _NOISE

@@ -15,6 +15,16 @@ from typing import Literal
 
 import msgspec
 
+_RUNNING: set[int] = set()
+"""Programs that run now: what the operating system knows, for a process that leaves at once."""
+
+
+def kill_all() -> None:
+    """Kill what run_process has running; for a process that ends without its loop."""
+    for pid in tuple(_RUNNING):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, SIGKILL)
+
 
 class ProcessResult(msgspec.Struct, frozen=True):
     """What a program came to. `exit_code` is minus the signal's number if a signal ended it.
@@ -57,6 +67,7 @@ class _Program:
 
     def __init__(self, argv: tuple[str, ...], given: bytes, limit: int) -> None:
         self.process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True)  # noqa: S603 - the tool's own argv
+        _RUNNING.add(self.process.pid)
         self._loop = loop = asyncio.get_running_loop()
         self.exited, self.full, self.silent = (loop.create_future() for _ in range(3))
         self._given, self._limit = memoryview(given), limit
@@ -110,6 +121,7 @@ class _Program:
 
     def _wait(self) -> None:
         self.process.wait()
+        _RUNNING.discard(self.process.pid)
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self.exited.set_result, None)
 

@@ -4,22 +4,23 @@ import asyncio
 import html
 import os
 import secrets
-import signal
 import socket
 import sys
 import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn, Protocol, cast
 
 from agent_lab.application.agents import Agents
 from agent_lab.application.journal import Entry, Gap
+from agent_lab.application.processes import kill_all
 from agent_lab.application.runtime import Runtime
 from agent_lab.domain.payloads import Cancelled, Done, TurnFailed
 from agent_lab.domain.redaction import SECRETS
+from agent_lab.presentation.watchdog import watched
 
 DONE, FAILED, UNUSABLE, CANCELLED = 0, 1, 2, 130
 """Exit statuses; CANCELLED is what a shell sees of a program that SIGINT ended."""
@@ -36,6 +37,10 @@ class Telling(Protocol):
         """Show a batch of the journal now."""
         ...
 
+    def listening(self, runtime: Runtime) -> AbstractContextManager[None]:
+        """Take what is typed, if anything can be, for as long as the `with` lasts."""
+        ...
+
     def close(self) -> None:
         """Leave the terminal as it was; may be called twice."""
         ...
@@ -47,23 +52,24 @@ async def run_once(runtime: Runtime, prompt: str, telling: Telling, say: Say) ->
     The first Ctrl-C cancels the turn, the second leaves this process whatever still runs.
     """
 
-    def leave() -> NoReturn:
+    def leave(code: int) -> NoReturn:
         with suppress(OSError):
             telling.close()
-        leave_now(CANCELLED)
+        leave_now(code)
 
     def cancel() -> None:
         if runtime.cancel(drop_waiting=True) != "cancelled":
-            leave()
+            leave(CANCELLED)
 
-    _on_interrupt(cancel, leave)
     end: End | None = None
-    async with asyncio.TaskGroup() as group:
-        group.create_task(_tell(runtime, telling))
-        async with runtime, runtime.run(prompt) as run:  # closing it ends the telling
-            async for payload in run:
-                if isinstance(payload, End):
-                    end = payload
+    with watched(cancel, leave=leave, say=say):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_tell(runtime, telling))
+            async with runtime, runtime.run(prompt) as run:  # closing it ends the telling
+                with telling.listening(runtime):
+                    async for payload in run:
+                        if isinstance(payload, End):
+                            end = payload
     telling.close()
     if await _end_tasks():
         say("a tool or model ignores its cancellation; left without waiting for it")
@@ -92,20 +98,19 @@ async def _tell(runtime: Runtime, telling: Telling) -> None:
 async def serve_until_stopped(
     agents: Agents, listener: socket.socket, announce: Say, say: Say
 ) -> int:
-    """Serve with a new token until SIGTERM or Ctrl-C; a second Ctrl-C leaves at once."""
+    """Serve with a new token until SIGTERM or Ctrl-C; a second one leaves at once."""
     from agent_lab.presentation import server
 
-    def stop() -> None:
-        say("stopping; Ctrl-C again leaves at once")
-        signal.raise_signal(signal.SIGTERM)  # which is the server's own order to stop
+    def signals(serving: server.Server) -> AbstractContextManager[None]:
+        def stop() -> None:
+            say("stopping; Ctrl-C again leaves at once")
+            serving.stop()
 
-    def announced(url: str) -> None:
-        _on_interrupt(stop, lambda: leave_now(CANCELLED))
-        announce(url)
+        return watched(stop, leave=leave_now, say=say)
 
     token = secrets.token_urlsafe(32)
     SECRETS.add(token)
-    await server.serve(agents, listener, token=token, announce=announced)
+    await server.serve(agents, listener, token=token, announce=announce, signals=signals)
     if await _end_tasks():
         leave_now(DONE)
     return DONE
@@ -132,22 +137,6 @@ def browser_at(url: str) -> Generator[None]:
 # -- the end -------------------------------------------------------------------------------------
 
 
-def _on_interrupt(first: Callable[[], object], second: Callable[[], object]) -> None:
-    """What the first SIGINT does, and what each further one."""
-    interrupts = 0
-
-    def interrupted() -> None:
-        nonlocal interrupts
-        interrupts += 1
-        if interrupts == 1:
-            first()
-        else:
-            second()
-
-    with suppress(NotImplementedError):  # Windows: there it stays a KeyboardInterrupt
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupted)
-
-
 async def _end_tasks(*, patience: float = 1.0) -> int:
     """Cancel every other task of this loop; how many of them ignored it.
 
@@ -163,7 +152,8 @@ async def _end_tasks(*, patience: float = 1.0) -> int:
 
 
 def leave_now(code: int) -> NoReturn:
-    """End this process without waiting for tasks and threads."""
+    """End this process without waiting for tasks and threads; programs of tools are killed."""
+    kill_all()
     with suppress(OSError):
         sys.stderr.flush()
     os._exit(code)

@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
 from ipaddress import ip_address
 
 import uvicorn
@@ -138,15 +139,17 @@ async def serve(
     *,
     token: str,
     announce: Callable[[str], object],
+    signals: Callable[["Server"], AbstractContextManager[None]] | None = None,
 ) -> None:
     """Serve these agents until SIGINT or SIGTERM, and close their sessions.
 
     `announce` is called once, with the address that lets somebody in, when the server is there.
+    `signals` makes what looks at signals meanwhile, in place of stop_on_signals().
     """
     port: int = listener.getsockname()[1]
     app = make_app(agents, token=token, hosts=allowed_hosts(port))
     server = Server(app, listener)
-    with stop_on_signals(server):
+    with (signals or stop_on_signals)(server):
         async with agents:
             announce(f"http://{url_host(listener)}:{port}/#token={token}")
             await server.serve()

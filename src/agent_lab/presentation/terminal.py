@@ -127,6 +127,13 @@ def drawn(row: Row) -> RenderableType:
     return line
 
 
+def typing(line: str) -> RenderableType:
+    """The line that is being typed, and what it does."""
+    shown = Styled(f"> {line}▌", overflow="fold")
+    shown.append("" if line else "  a line steers, /help, Ctrl-C cancels", style="dim")
+    return shown
+
+
 class Story:
     """Rows of one session, entry by entry, and what goes on between them."""
 
@@ -139,6 +146,9 @@ class Story:
         self._model_since: float | None = None
         self._streamed = ""
         self._models = self._calls = 0
+        self.waiting: dict[str, str] = {}
+        """Messages accepted and not yet delivered, by id."""
+        self._now = 0.0
 
     def tell(self, batch: Sequence[Entry] | Gap) -> list[Row]:
         """The rows a batch of the journal comes to; escapes in them are made visible."""
@@ -148,9 +158,14 @@ class Story:
         for entry in batch:
             if self._start is None:
                 self._start = entry.at
-            told = self._rows(entry.payload, entry.at - self._start)
+            self._now = entry.at - self._start
+            told = self._rows(entry.payload, self._now)
             rows.extend(row._replace(text=visible(SECRETS.hide(row.text))) for row in told)
         return rows
+
+    def note(self, text: str) -> Row:
+        """A remark of ours, at the time of the newest entry."""
+        return Row(self._now, "", visible(text), "dim")
 
     def going_on(self, now: float | None = None) -> list[Row]:
         """What runs now, on the loop's clock: the answer so far, and each tool."""
@@ -187,15 +202,18 @@ class Story:
         match receipt:
             case Accepted():
                 self._said[receipt.message_id] = receipt.content
+                self.waiting[receipt.message_id] = receipt.content
                 yield Row(at, "you", receipt.content, "bold")
             case Held():
                 self._held.add(receipt.message_id)
                 waits = ", ".join(self._waits_for(name) for name in receipt.blocked_by)
                 yield Row(at, "held", f"“{said}” waits for {waits}", "yellow")
             case Delivered():
+                self.waiting.pop(receipt.message_id, None)
                 if receipt.message_id in self._held:
                     yield Row(at, "delivered", f"“{said}”", "yellow")
             case Withdrawn():
+                self.waiting.pop(receipt.message_id, None)
                 yield Row(at, "withdrawn", f"“{said}” ({receipt.reason})", "yellow")
             case Rejected():
                 yield Row(at, "rejected", f"{receipt.code}: {receipt.message}", "red")

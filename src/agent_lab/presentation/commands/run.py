@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 from rich.console import Group
 from rich.live import Live
@@ -10,12 +11,25 @@ from rich.live import Live
 from agent_lab.application.agent import Agent
 from agent_lab.application.journal import Gap
 from agent_lab.application.runtime import Runtime
+from agent_lab.domain.errors import MessageRejected, SessionError
+from agent_lab.domain.messages import ChatMessage
 from agent_lab.presentation.agent_file import load_agent
 from agent_lab.presentation.commands.screen import Screen, Unusable
 from agent_lab.presentation.demo import demo_agent
 from agent_lab.presentation.encoder import Encoder
 from agent_lab.presentation.foreground import Batch, first_error, run_once
-from agent_lab.presentation.terminal import Story, drawn, plain, visible_json
+from agent_lab.presentation.keyboard import (
+    Cancel,
+    Edit,
+    Line,
+    Order,
+    Send,
+    Tell,
+    Withdraw,
+    keys,
+    understand,
+)
+from agent_lab.presentation.terminal import Story, drawn, plain, typing, visible, visible_json
 
 
 def run(
@@ -74,19 +88,25 @@ class _Lines:
         lines = [visible_json(self._encoder.encode(entry)) for entry in batch]
         return self._screen.line("\n".join(lines))
 
+    def listening(self, runtime: Runtime) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def close(self) -> None:
-        pass
+        """Nothing to leave."""
 
 
 class _Rows:
-    """Rows as they come; on a terminal, what goes on stands below them."""
+    """Rows as they come; on a terminal, what goes on stands below them, and what is typed."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._story = Story()
+        self._line = Line()
+        self._hears = False
+        self._keyboard = ExitStack()
         self._live = Live(
             console=screen.console,
-            get_renderable=lambda: Group(*map(drawn, self._story.going_on())),
+            get_renderable=self._below,
             refresh_per_second=10,
             transient=True,
         )
@@ -100,5 +120,61 @@ class _Rows:
             else:
                 self._screen.line(plain(row))
 
+    @contextmanager
+    def listening(self, runtime: Runtime) -> Generator[None]:
+        if not self._screen.console.is_terminal:
+            yield
+            return
+        with self._keyboard:
+            typed = keys(lambda pressed: self._typed(pressed, runtime))
+            self._hears = self._keyboard.enter_context(typed)
+            yield
+        self._hears = False
+
     def close(self) -> None:
+        self._hears = False
+        self._keyboard.close()
         self._live.stop()
+
+    def _below(self) -> Group:
+        rows = [drawn(row) for row in self._story.going_on()]
+        if self._hears:
+            rows.append(typing(visible(self._line.text)))
+        return Group(*rows)
+
+    def _typed(self, pressed: bytes, runtime: Runtime) -> None:
+        for line in self._line.feed(pressed):
+            order = understand(line, self._story.waiting)
+            said = None if order is None else obey(runtime, order)
+            if isinstance(order, Withdraw):  # the story tells it later than the next line comes
+                self._story.waiting.pop(order.message_id, None)
+            if said:
+                self._screen.draw(drawn(self._story.note(said)))
+        self._live.refresh()
+
+
+def obey(runtime: Runtime, order: Order) -> str | None:
+    """Do it; what there is to say, when the story does not tell it."""
+    match order:
+        case Send():
+            try:
+                runtime.start(ChatMessage("user", order.text, mode=order.mode))
+            except MessageRejected:  # that is its receipt, and a row
+                return None
+            except SessionError as error:
+                return str(error)
+        case Withdraw():
+            if not runtime.withdraw(order.message_id):
+                return f"{order.message_id} does not wait any more"
+        case Edit():
+            if not runtime.edit(order.message_id, order.text):
+                return f"{order.message_id} does not wait any more"
+            return f"now it says: {order.text}"
+        case Cancel():
+            if order.call_id is None:
+                return None if runtime.cancel() == "cancelled" else "no turn runs"
+            if runtime.cancel_tool(order.call_id) != "cancelled":
+                return f"tool call {order.call_id} is not open"
+        case Tell():
+            return order.text
+    return None

@@ -320,3 +320,50 @@ async def test_a_ping_is_answered() -> None:
         pipe[1].write(frame(PING | FIN, b"hello there"))
 
         await pipe[0].readuntil(b"\x8a\x0bhello there")
+
+
+@pytest.mark.fault("SEC-23")
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (frame(0x3 | FIN, b"x"), 1002),
+        (frame(0xB | FIN, b"x"), 1002),
+        (frame(CONT | FIN, b"x"), 1002),
+        (bytes([TEXT | FIN, 1]) + b"x", 1002),
+        (frame(TEXT | FIN, b"\xff"), 1007),
+    ],
+)
+async def test_a_frame_of_no_known_kind_closes_with_its_code(sent: bytes, code: int) -> None:
+    async with Serving(talker()) as serving, raw(serving) as pipe:
+        await opened(serving, pipe)
+        pipe[1].write(sent)
+
+        assert await close_code(pipe[0]) == code
+
+
+@pytest.mark.fault("SEC-22")
+@pytest.mark.fault("C11")
+async def test_a_message_too_large_in_fragments_or_by_its_own_word_closes_with_1009() -> None:
+    half = (1 << 19).to_bytes(8, "big")
+    pieces = [bytes([first, 0xFF]) + half + bytes(4 + (1 << 19)) for first in (TEXT, CONT, CONT)]
+    declared = bytes([TEXT | FIN, 0xFF]) + ((1 << 63) - 1).to_bytes(8, "big") + b"\0\0\0\0x"
+    async with Serving(talker()) as serving:
+        for sent in (b"".join(pieces), declared):
+            async with raw(serving) as pipe:
+                await opened(serving, pipe)
+                pipe[1].write(sent)
+                assert await close_code(pipe[0]) in (1009, 1002)
+
+
+@pytest.mark.fault("C03")
+@pytest.mark.scenario("S51")
+async def test_a_peer_that_is_gone_without_a_word_is_noticed_by_its_missing_pong() -> None:
+    limits = ConnectionLimits(ping=0.05, pong=0.1)
+    before = asyncio.all_tasks()
+    async with Serving(talker(), connections=limits) as serving:
+        async with raw(serving) as pipe:
+            await opened(serving, pipe)
+            await asyncio.wait_for(serving.app.sockets.all_left(), BOUND)
+        (session,) = serving.agents.sessions()
+        assert (session.viewers, session.state) == (0, "idle")
+    assert asyncio.all_tasks() == before

@@ -83,6 +83,7 @@ async def test_attach_behind_any_entry_gives_exactly_the_rest() -> None:
             await again.close()
 
 
+@pytest.mark.fault("C22")
 async def test_two_tabs_see_the_same_entries_and_both_may_send() -> None:
     doors = Doors()
     async with Serving(looker(doors)) as serving:
@@ -114,6 +115,8 @@ async def test_the_same_run_on_two_sockets_runs_once() -> None:
         assert len(serving.agents.sessions()) == 1
 
 
+@pytest.mark.fault("C26")
+@pytest.mark.scenario("S54")
 async def test_a_message_sent_again_gets_its_receipt_again_and_runs_nothing() -> None:
     async with Serving(talker()) as serving:
         client = await serving.run("Hello", message_id="m1")
@@ -152,6 +155,26 @@ async def test_cancel_ends_the_turn(named: bool) -> None:
         assert client.said("tool_reply")[0]["kind"] == "cancelled"
 
 
+@pytest.mark.fault("C01")
+async def test_a_tab_that_is_closed_leaves_the_run_going_and_sees_all_later() -> None:
+    doors = Doors()
+    async with Serving(looker(doors)) as serving:
+        client = await serving.run("Look")
+        await client.until("tool_started")
+        await doors.inside()
+        await client.connection.close(1001)
+        async with asyncio.timeout(5):
+            await serving.app.sockets.all_left()
+        doors.door.set()
+        again = await serving.attach(client.session_id)
+        end = await again.end()
+
+        assert end["type"] == "done"
+        assert again.entries[: len(client.entries)] == client.entries
+        assert [reply["kind"] for reply in again.said("tool_reply")] == ["result"]
+
+
+@pytest.mark.fault("C02")
 async def test_a_client_that_is_cut_leaves_the_run_going() -> None:
     doors = Doors()
     async with Serving(looker(doors)) as serving:

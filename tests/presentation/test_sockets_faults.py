@@ -21,6 +21,7 @@ MESSAGE = {"type": "user_message", "content": "And Rome?", "message_id": "m2"}
 
 
 @pytest.mark.fault("C09")
+@pytest.mark.scenario("S52")
 async def test_a_bad_frame_gets_its_answer_and_the_session_lives_on() -> None:
     async with Serving(talker()) as serving:
         one = await serving.run()
@@ -246,6 +247,7 @@ async def test_a_message_that_another_session_has_gets_its_receipt_from_there() 
 
 
 @pytest.mark.fault("C12")
+@pytest.mark.fault("SEC-23")
 @pytest.mark.fault("T8")
 async def test_a_binary_frame_closes_with_1003() -> None:
     async with Serving(talker()) as serving:
@@ -258,6 +260,7 @@ async def test_a_binary_frame_closes_with_1003() -> None:
 
 
 @pytest.mark.fault("C11")
+@pytest.mark.fault("SEC-22")
 async def test_a_frame_over_a_mebibyte_closes_with_1009() -> None:
     async with Serving(talker()) as serving:
         client = await serving.run()
@@ -317,6 +320,22 @@ async def test_clients_that_vanish_in_the_middle_leave_no_trace(
         assert {s.viewers for s in serving.agents.sessions()} == {0}
     assert asyncio.all_tasks() == before
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.scenario("S53")
+async def test_upstream_that_ends_in_the_middle_of_the_telling_ends_both() -> None:
+    before = asyncio.all_tasks()
+    async with Serving(storyteller(400, size=20_000)) as serving:
+        client = await serving.run()
+        await client.until("text_delta")
+        client.connection.transport.pause_reading()
+        await client.connection.send(b"binary")
+        async with asyncio.timeout(5):
+            await serving.app.sockets.all_left()
+        client.connection.transport.resume_reading()
+
+        assert await client.closed() == 1003
+    assert asyncio.all_tasks() == before
 
 
 # -- slow readers --------------------------------------------------------------------------------
@@ -411,6 +430,7 @@ async def test_a_cancel_is_not_held_up_by_a_client_that_reads_nothing() -> None:
 
 
 @pytest.mark.fault("C24")
+@pytest.mark.scenario("S50")
 @pytest.mark.parametrize("seed", range(3))
 async def test_cut_at_any_frame_and_back_again_nothing_is_missed_and_nothing_doubled(
     seed: int,

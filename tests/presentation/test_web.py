@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -49,6 +50,26 @@ async def test_without_a_token_only_the_listed_doors_open(kind: str, path: str) 
         else:
             answer = await serving.get(path, extra={"Authorization": ""})
             assert (answer.status_code == 401) == (path not in OPEN)
+
+
+@pytest.mark.fault("SEC-11")
+async def test_looking_changes_nothing() -> None:
+    async with Serving(talker()) as serving:
+        client = await serving.run()
+        await client.end()
+        paths = [
+            re.sub(r"\{\w+\}", "x", path.replace("{id}", client.session_id).replace("{seq}", "5"))
+            for kind, path in DOORS
+            if kind == "http"
+        ]
+        base = f"/api/sessions/{client.session_id}/entries"
+        before = (await serving.get(base)).text, (await serving.get("/api/sessions")).text
+        for method in ("GET", "HEAD"):
+            for path in paths:
+                assert (await serving.get(path, method=method)).status_code != 500
+        after = (await serving.get(base)).text, (await serving.get("/api/sessions")).text
+
+    assert before == after
 
 
 async def test_the_doors_are_those_of_the_api_document() -> None:

@@ -50,6 +50,10 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of one header line, or of the request line, of an upgrade."""
     lines: int = 128
     """Header lines of an upgrade."""
+    ping: float = 20.0
+    """Between two pings of a socket."""
+    pong: float = 20.0
+    """What the answer gets; then the peer is gone, and the socket closed with 1011."""
     fragment: float = 10.0
     """Longest wait for the next fragment of a message."""
     fragments: int = 1024

@@ -211,6 +211,8 @@ def _settings(app: App, limits: ConnectionLimits) -> uvicorn.Config:
         ws=type("WebSocket", (WebSocket,), {"limits": limits}),
         ws_max_size=MAX_BYTES,
         ws_max_queue=16,
+        ws_ping_interval=limits.ping,
+        ws_ping_timeout=limits.pong,
         ws_per_message_deflate=False,
         h11_max_incomplete_event_size=64 << 10,
         lifespan="off",

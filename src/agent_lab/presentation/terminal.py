@@ -21,6 +21,7 @@ from agent_lab.domain.payloads import (
     Cancelled,
     Delivered,
     Done,
+    Edited,
     Held,
     LateReply,
     ModelRequested,
@@ -192,6 +193,9 @@ class Story:
                 yield from self._tool(payload, at)
             case Done() | TurnFailed() | Cancelled():
                 yield from self._ended(payload, at)
+            case Edited(after=str() as after) if payload.item in self._said:
+                self._said[payload.item] = after
+                yield Row(at, "edited", f"“{_clip(after, 80)}”", "yellow")
             case _:  # hand-offs and the gate have no row: --json tells them
                 return
 

@@ -169,7 +169,6 @@ def obey(runtime: Runtime, order: Order) -> str | None:
         case Edit():
             if not runtime.edit(order.message_id, order.text):
                 return f"{order.message_id} does not wait any more"
-            return f"now it says: {order.text}"
         case Cancel():
             if order.call_id is None:
                 return None if runtime.cancel() == "cancelled" else "no turn runs"

@@ -1,0 +1,61 @@
+"""Each row of the lists of faults and scenarios that a capability names has a test with its id.
+
+A row is an id such as C07, SEC-24 or S71. The marks are read off the tests' source.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+
+def rows(letters: str, first: int, last: int | None = None, *, width: int = 2) -> set[str]:
+    """The ids from `first` to `last`."""
+    return {f"{letters}{number:0{width}}" for number in range(first, (last or first) + 1)}
+
+
+WIRE = (
+    rows("C", 1, 22)
+    | rows("C", 24, 29)
+    | rows("S", 49, 54)
+    | rows("SEC-", 1, 20)
+    | rows("SEC-", 22, 29)
+    | rows("SEC-", 33)
+    | rows("SEC-", 41)
+    | rows("T", 3, 6, width=1)
+    | rows("T", 40, 41)
+    | rows("S", 71, 75)
+    | rows("O", 1, 3)
+    | {"O06", "O10", "R10"}
+)
+"""What the wire, the guard, stopping and starting answer for."""
+
+
+def marked(source: str) -> Iterator[str]:
+    """The ids in `@pytest.mark.fault("…")` and `@pytest.mark.scenario("…")`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+            "pytest.mark.fault",
+            "pytest.mark.scenario",
+        ):
+            yield from (str(one.value) for one in node.args if isinstance(one, ast.Constant))
+
+
+MARKED = {id_ for path in TESTS.rglob("test_*.py") for id_ in marked(path.read_text("utf-8"))}
+
+
+@pytest.mark.parametrize("capability", [WIRE], ids=["wire"])
+def test_every_row_has_a_test(capability: set[str]) -> None:
+    assert sorted(capability - MARKED) == []
+
+
+def test_a_row_without_a_test_is_seen() -> None:
+    source = '@pytest.mark.fault("C01")\n@pytest.mark.scenario("S49")\ndef test_x(): "C02"'
+
+    assert set(marked(source)) == {"C01", "S49"}
+    assert rows("SEC-", 9, 10) | rows("T", 3, width=1) == {"SEC-09", "SEC-10", "T3"}

@@ -90,8 +90,9 @@ async def picture(browser: Browser, state: State, width: int, scheme: Scheme, pa
             viewport={"width": width, "height": HEIGHTS[width]}, color_scheme=scheme
         )
         page = await context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(180_000)  # a picture may take its time
         await scene(stage, page)
+        await page.mouse.move(700, 5)  # points at nothing
         await page.wait_for_timeout(250)
         await page.screenshot(path=path)
         await context.close()

@@ -19,6 +19,7 @@ from agent_lab.infrastructure.system import SystemOutside
 if TYPE_CHECKING:
     from agent_lab.application.agents import Agents
     from agent_lab.application.invariants import Problem
+    from agent_lab.application.ports import Store
     from agent_lab.infrastructure.models.cassette import Tape
 
 
@@ -70,23 +71,38 @@ def open_agents(
     executions: ExecutionStore | None = None,
     line: LineLimits | None = None,
     outside: Outside | None = None,
+    store: "Store | None" = None,
     tape: "Tape | None" = None,
 ) -> "Agents":
     """The registry of these agents and their sessions, with the line before them. See Agents.
 
-    Enter it with `async with`. Without a store for `executions` memory keeps their records.
+    Enter it with `async with`. With a `store` sessions and executions outlive the process; it is
+    closed with the agents. Without one, memory keeps executions, or what `executions` says.
     """
     from agent_lab.application.agents import Agents
+    from agent_lab.application.archive import Archive
     from agent_lab.application.line import ExecutionLine
+    from agent_lab.application.stored_executions import StoredExecutions
     from agent_lab.infrastructure.line_memory import MemoryExecutions, MemoryKeeper
 
     outside, limits = outside or SystemOutside(), line or LineLimits()
     make = partial(DebugRuntime, tape=tape) if tape is not None else DebugRuntime
-    made = Agents(agents, make, outside, idle=idle, grace=grace)
+    archive = Archive(store, outside) if store is not None else None
+    made = Agents(agents, make, outside, idle=idle, grace=grace, archive=archive)
     keeper = MemoryKeeper(lambda: asyncio.get_running_loop().time(), lease=limits.lease)
-    store = executions or MemoryExecutions()
-    made.guard(ExecutionLine(made, keeper, store, outside, limits))
+    if executions is None:
+        executions = StoredExecutions(store) if store is not None else MemoryExecutions()
+    made.guard(ExecutionLine(made, keeper, executions, outside, limits))
     return made
+
+
+def open_store(where: str) -> "Store | None":
+    """The store in this file, made if it is not there; None for `memory`. Raises StorageError."""
+    if where == "memory":
+        return None
+    from agent_lab.infrastructure.sqlite import SqliteStore
+
+    return SqliteStore(Path(where))
 
 
 def open_tape(folder: str | Path, *, record: bool) -> "Tape":

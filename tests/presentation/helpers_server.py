@@ -17,6 +17,7 @@ from websockets.typing import Subprotocol
 
 from agent_lab import Agent, Limits, tool
 from agent_lab.application.agents import Agents
+from agent_lab.application.ports import Store
 from agent_lab.bootstrap import open_agents
 from agent_lab.domain.limits import LineLimits
 from agent_lab.presentation.connections import LIMITS, ConnectionLimits
@@ -45,18 +46,22 @@ class Serving:
         idle: int = 200,
         line: LineLimits | None = None,
         connections: ConnectionLimits = LIMITS,
+        store: Store | None = None,
     ) -> None:
         self._definitions = agents
         self._limits = limits
         self._idle = idle
         self._line = line
         self._connections = connections
+        self._store = store
         self._clients: list[Client] = []
 
     async def __aenter__(self) -> Self:
         listener = listen()
         self.port: int = listener.getsockname()[1]
-        self.agents = open_agents(self._definitions, idle=self._idle, line=self._line)
+        self.agents = open_agents(
+            self._definitions, idle=self._idle, line=self._line, store=self._store
+        )
         self.app = make_app(
             self.agents, token=TOKEN, hosts=allowed_hosts(self.port), limits=self._limits
         )

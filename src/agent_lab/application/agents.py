@@ -1,18 +1,16 @@
 """The agents of one process and their live sessions, as the page, HTTP and MCP share them.
 
-A served session is taken care of: its own pump takes `output` always, with or without viewers, so
-the agent never waits for somebody to look. Message ids are unique an agent, over all its sessions.
+Message ids are unique an agent, over all its sessions.
 """
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from agent_lab.application.agent import Agent
-from agent_lab.application.changes import Changes
-from agent_lab.application.logs import log
+from agent_lab.application.archive import Archive, Dormant
+from agent_lab.application.journal import Entry, Gap
 from agent_lab.application.ports import Outside
 from agent_lab.application.runtime import Runtime
 from agent_lab.application.served import (
@@ -24,14 +22,16 @@ from agent_lab.application.served import (
     UnknownAgent,
     UnknownSession,
 )
+from agent_lab.application.sessions import Sessions
 from agent_lab.domain.errors import (
     MessageRejected,
-    QueueClosed,
     SessionMismatch,
 )
 from agent_lab.domain.inbox import REFUSALS, digest_of
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.domain.payloads import Accepted, Rejected
+
+__all__ = ["Agents", "AgentsClosed", "OpenRuntime", "UnknownAgent", "UnknownSession"]
 
 if TYPE_CHECKING:
     from agent_lab.application.line import ExecutionLine
@@ -53,21 +53,21 @@ class Agents:
         *,
         idle: int = 200,
         grace: float = 2.0,
+        archive: Archive | None = None,
     ) -> None:
-        """`grace`: seconds that close() gives all sessions together. Names must differ."""
+        """`grace`: seconds that close() gives all sessions together. Names must differ.
+
+        `archive` stores the sessions; it is closed with the agents.
+        """
         self._agents = {agent.name: agent for agent in agents}
         if len(self._agents) < len(agents) or not agents:
             raise ValueError("agents need one name each, and there must be one at least")
-        self.changes = Changes()
         self._open_runtime = open_runtime
         self._outside = outside
-        self._idle = idle
-        self._grace = grace
-        self._sessions: dict[str, ServedSession] = {}
-        self._known: dict[str, dict[str, Known]] = {name: {} for name in self._agents}
-        self._closing: set[asyncio.Task[None]] = set()
-        self._group: asyncio.TaskGroup | None = None
-        self._closed = False
+        self._sessions = Sessions(open_runtime, outside, idle=idle, grace=grace, archive=archive)
+        self.changes = self._sessions.changes
+        self._known = self._sessions.known
+        self._known.update((name, {}) for name in self._agents)
         self._line: ExecutionLine | None = None
 
     # -- what there is ---------------------------------------------------------------------------
@@ -102,23 +102,44 @@ class Agents:
 
     def is_busy(self, agent: Agent) -> bool:
         """Whether any of its sessions works."""
-        return any(
-            s.agent.name == agent.name and s.state == "running" for s in self._sessions.values()
-        )
+        live = self._sessions.by_id.values()
+        return any(s.agent.name == agent.name and s.state == "running" for s in live)
 
     def session(self, session_id: str) -> ServedSession:
         """The session with this id; raises UnknownSession."""
-        served = self._sessions.get(session_id)
-        if served is None:
-            raise UnknownSession(
-                f"there is no session {session_id!r} here: it never was, or it rested for long and "
-                "was forgotten; start a new one with a run"
-            )
-        return served
+        return self._sessions.get(session_id)
 
     def sessions(self) -> list[ServedSession]:
-        """All sessions, newest first."""
-        return list(reversed(self._sessions.values()))
+        """All sessions in memory, newest first."""
+        return list(reversed(self._sessions.by_id.values()))
+
+    async def dormant(self) -> list[Dormant]:
+        """Stored sessions with these agents that are not in memory, newest first."""
+        return await self._sessions.dormant(self._agents)
+
+    async def entries(
+        self, served: ServedSession, after: int, limit: int
+    ) -> tuple[Gap | None, Sequence[Entry]]:
+        """A session's entries behind `after`, at most `limit`, and what is gone before them.
+
+        With a store only what is stored, and nothing is gone. Raises StorageError.
+        """
+        return await self._sessions.entries(served, after, limit)
+
+    async def recall(
+        self,
+        *,
+        session_id: str | None = None,
+        agent: str | None = None,
+        message_id: str | None = None,
+    ) -> None:
+        """Take up the stored session of this id, and the one that has this message of the agent.
+
+        Before `session`, `run` and `send` of what may be from before; nothing happens if there is
+        no such session, or no store. Raises StorageError when it cannot be read.
+        """
+        agents = [one for one in self._agents.values() if agent in (None, one.name)]
+        await self._sessions.recall(agents, session_id, message_id)
 
     def knows(self, name: str, message_id: str | None) -> bool:
         """Whether the agent of this name accepted a message of this id before."""
@@ -130,25 +151,13 @@ class Agents:
         self, agent: Agent, session_id: str | None = None, history: Sequence[ChatMessage] = ()
     ) -> ServedSession:
         """A new session, or the one that has this id; raises SessionMismatch, AgentsClosed."""
-        if self._group is None or self._closed:
-            raise AgentsClosed("the agents are not open; enter them with `async with` first")
-        if session_id is not None and session_id in self._sessions:
-            return self._with(agent, self._sessions[session_id])
-        outside = self._outside
-        runtime = self._open_runtime(agent, session_id=session_id, outside=outside, history=history)
-        served = ServedSession(runtime, self._outside)
-        self._make_room(self._group)
-        self._sessions[served.session_id] = served
-        self._group.create_task(self._pump(served), name=f"pump {served.session_id}")
-        self._changed(served)
-        return served
+        if session_id is not None and session_id in self._sessions.by_id:
+            return self._with(agent, self.session(session_id))
+        return self._sessions.open(agent, session_id, history)
 
     def replace(self, session_id: str) -> None:
         """Close the session of this id and forget it; open() makes a fresh one of the same id."""
-        served = self._sessions.get(session_id)
-        if served is not None:
-            assert self._group is not None, "there are sessions only while it is open"
-            self._forget(self._group, served)
+        self._sessions.forget(session_id)
 
     def run(self, name: str | None, message: ChatMessage, session_id: str | None = None) -> Sent:
         """Give the message to a new session, or to the one named.
@@ -174,6 +183,7 @@ class Agents:
         Raises RuntimeClosed and RuntimeFailed. A message that another session of the agent has is
         a repeat, other content under its id is `rejected id_reused`.
         """
+        self._sessions.bar_faults()
         known = self._known[served.agent.name].get(message.message_id or "")
         if known is not None and known.sent.session is not served:
             if known.is_for(message):
@@ -197,7 +207,7 @@ class Agents:
                 digest_of(receipt.content), sent
             )
             served.title = served.title or receipt.content
-            self._changed(served)
+            self._sessions.changed(served)
         return sent
 
     def _refuse(self, served: ServedSession, message: ChatMessage) -> Sent:
@@ -214,15 +224,12 @@ class Agents:
             )
         return served
 
-    # -- opening, room, closing ------------------------------------------------------------------
+    # -- opening and closing ---------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        if self._group is not None:
-            raise AgentsClosed("the agents were opened before; make new ones")
-        self._group = asyncio.TaskGroup()
-        await self._group.__aenter__()
+        group = await self._sessions.open_all(list(self._agents.values()))
         if self._line is not None:
-            await self._line.open(self._group)
+            await self._line.open(group)
         return self
 
     async def __aexit__(
@@ -231,67 +238,13 @@ class Agents:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._group is not None
         try:
             await self.close()
         finally:
-            # The body's own error is not the group's: it would come out wrapped.
-            await self._group.__aexit__(None, None, None)
+            await self._sessions.leave()
 
     async def close(self) -> None:
-        """Close all sessions at once, within the grace; may be called twice.
-
-        What runs ends `cancelled` (reason `closed`); followers get what is left and then the end.
-        Work that ignores its cancellation is left behind after the grace.
-        """
-        self._closed = True
-        if self._group is None:
-            return
+        """Close all sessions at once, within the grace; may be called twice. See Sessions.close."""
         if self._line is not None:
             self._line.close()
-        for served in self._sessions.values():
-            if not served.runtime.is_closed:
-                self._close(self._group, served)
-        if self._closing:
-            await asyncio.wait(self._closing, timeout=self._grace)
-        for task in self._closing:
-            task.cancel()
-
-    def _make_room(self, group: asyncio.TaskGroup) -> None:
-        """Before one more session: close and forget those that rested longest."""
-        resting = [
-            served
-            for served in self._sessions.values()
-            if served.state != "running" and not served.viewers and not served.is_kept
-        ]
-        resting.sort(key=lambda served: served.active_at)
-        for served in resting[: max(len(resting) - self._idle + 1, 0)]:
-            self._forget(group, served)
-
-    def _forget(self, group: asyncio.TaskGroup, served: ServedSession) -> None:
-        del self._sessions[served.session_id]
-        self._changed(served)
-        known = self._known[served.agent.name]
-        for key in [key for key, taken in known.items() if taken.sent.session is served]:
-            del known[key]
-        self._close(group, served)
-
-    def _close(self, group: asyncio.TaskGroup, served: ServedSession) -> None:
-        task = group.create_task(served.runtime.close(), name=f"close {served.session_id}")
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
-
-    async def _pump(self, served: ServedSession) -> None:
-        """Take `output` until the session ends: what is on it is in the journal too."""
-        output = served.runtime.session.queues.output
-        try:
-            with suppress(QueueClosed):
-                while True:
-                    await output.get()
-                    self._changed(served)
-        except Exception:
-            log.exception("session %s: its pump fell over", served.session_id)
-        self._changed(served)
-
-    def _changed(self, served: ServedSession) -> None:
-        self.changes.session(served.session_id, served.agent.name)
+        await self._sessions.close()

@@ -39,6 +39,7 @@ class ChatSessions:
             self._models[name] = model
         found = self._find(name)
         if found is not None and not found.runtime.is_closed:
+            found.is_kept = True  # one from before was taken up by others
             return found
         if found is not None:
             self._agents.replace(found.session_id)

@@ -98,6 +98,13 @@ class Journal:
         """Number of the newest entry; 0 when there is none."""
         return self._first + len(self._lines) - 1
 
+    def resume(self, entries: Sequence[Entry], last: int) -> None:
+        """Take up a stored journal: these are its newest entries, `last` is the last one."""
+        self._lines += entries
+        self._times += [entry.at for entry in entries]
+        self._first = last - len(entries) + 1
+        self._text = sum(map(_text_of, entries))
+
     def append(self, payload: AnyPayload) -> int:
         """Write an entry now and give its number; never waits. Nothing after end()."""
         self.extend((payload,))

@@ -1,13 +1,15 @@
 """What the application needs from outside; each port has two implementations at least."""
 
-from asyncio import AbstractEventLoop
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from asyncio import AbstractEventLoop, Future
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from agent_lab.domain.activity import Activity, ActivityQuery
 from agent_lab.domain.admission import Answer, Lease, Room, Ticket
+from agent_lab.domain.errors import StorageError
 from agent_lab.domain.execution import Broken, Execution, ExecutionQuery
 from agent_lab.domain.messages import ModelEvent, ModelRequest, Reply
+from agent_lab.domain.records import Change, Record, RecordKind, Row, Taken
 
 
 @runtime_checkable
@@ -154,4 +156,59 @@ class ExecutionStore(Protocol):
 
     async def activity(self, query: ActivityQuery) -> list[Activity]:
         """Lines of the timeline, newest first; raises StorageError."""
+        ...
+
+
+class Store(Protocol):
+    """What outlives the process. Reads see what was committed; nothing here blocks the loop.
+
+    While `fault` is set, changes wait in the order they were written and are tried again. Reads
+    raise StorageError, for a row or record whose checksum is wrong as well.
+    """
+
+    @property
+    def fault(self) -> StorageError | None:
+        """Why nothing can be stored now; None while all is well."""
+        ...
+
+    def write(self, changes: Sequence[Change]) -> Future[None]:
+        """Have these stored together, all or none, behind whatever was written before.
+
+        The future is done once they are committed, for good against a power cut; who need not know
+        may forget it. Raises StorageError when the store is closed or a body is too large.
+        """
+        ...
+
+    async def sure(self, written: Future[None]) -> None:
+        """Wait until this is committed; raises the fault that stands in the way."""
+        ...
+
+    async def record(self, kind: RecordKind, record_id: str) -> Record | None:
+        """The record of this id."""
+        ...
+
+    async def records(
+        self,
+        kind: RecordKind,
+        *,
+        agent: str | None = None,
+        states: Collection[str] = (),
+        before: float | None = None,
+        limit: int = 100,
+    ) -> list[Record]:
+        """Records newest first: of this agent, in one of these states, older than `before`."""
+        ...
+
+    async def rows(
+        self, epoch: str, after: int = 0, limit: int | None = None, *, up_to: int | None = None
+    ) -> list[Row]:
+        """Entries of this journal behind `after`, oldest first."""
+        ...
+
+    async def taken(self, agent: str, message_id: str) -> Taken | None:
+        """Where this message id of the agent was accepted."""
+        ...
+
+    async def close(self) -> None:
+        """Store what waits, unless a fault stands in the way, and let go; may be called twice."""
         ...

@@ -1,17 +1,21 @@
 """One live session that others look on at, and what became of a message that was given to it."""
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
 from agent_lab.application.agent import Agent
+from agent_lab.application.journal import Entry, Gap
 from agent_lab.application.ports import Outside
 from agent_lab.application.runtime import Runtime
 from agent_lab.domain.dialects.importing import ImportedHistory
-from agent_lab.domain.errors import SessionError
+from agent_lab.domain.errors import SessionError, StorageError
 from agent_lab.domain.inbox import digest_of
 from agent_lab.domain.messages import ChatMessage
+
+if TYPE_CHECKING:
+    from agent_lab.application.recorder import Recorder
 
 SessionState = Literal["idle", "running", "closed"]
 
@@ -50,17 +54,28 @@ class ServedSession:
     names this numbering of entries. `title` is the first message. `viewers` counts who looks on.
     `imported` is the history that it began with, if it came from elsewhere.
     One that `is_kept` is not forgotten however long it rests.
+    With a store, `recorder` stores it, and viewers are told what is stored.
     """
 
-    def __init__(self, runtime: Runtime, outside: Outside) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        outside: Outside,
+        *,
+        epoch: str | None = None,
+        started_at: float | None = None,
+    ) -> None:
+        """`epoch` and `started_at` are those of a session that is taken up again."""
+        now = outside.wall_time()
         self.runtime = runtime
-        self.epoch = outside.new_id("epoch")
-        self.started_at = outside.wall_time()
-        self.offset = self.started_at - runtime.session.loop.time()
+        self.epoch = epoch or outside.new_id("epoch")
+        self.started_at = now if started_at is None else started_at
+        self.offset = now - runtime.session.loop.time()
         self.title: str | None = None
         self.imported: ImportedHistory | None = None
         self.viewers = 0
         self.is_kept = False
+        self.recorder: Recorder | None = None
 
     @property
     def agent(self) -> Agent:
@@ -85,10 +100,25 @@ class ServedSession:
         return "idle" if self.runtime.session.is_idle else "running"
 
     @property
+    def is_resting(self) -> bool:
+        """Whether it may be forgotten: nobody works, looks on, keeps it, or waits for the disk."""
+        is_stored = self.recorder is None or not self.recorder.is_behind
+        return self.state != "running" and not (self.viewers or self.is_kept) and is_stored
+
+    @property
     def active_at(self) -> float:
         """When its newest entry was written, on the loop's clock."""
         _, newest = self.runtime.session.journal.read(self.last_seq - 1)
         return newest[-1].at if newest else self.started_at - self.offset
+
+    def follow(self, after: int = 0) -> AsyncIterator[Sequence[Entry] | Gap | StorageError]:
+        """What a viewer is told: see Recorder.follow, and Journal.follow without a store."""
+        return self.runtime.follow(after) if self.recorder is None else self.recorder.follow(after)
+
+    async def stored(self, seq: int) -> None:
+        """Wait until this entry is stored, if there is a store; raises StorageError."""
+        if self.recorder is not None:
+            await self.recorder.reached(seq)
 
 
 class Sent(msgspec.Struct, frozen=True):

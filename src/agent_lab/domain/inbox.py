@@ -4,7 +4,7 @@ Every accepted message is here until it is delivered or withdrawn, whether it st
 `input` queue or was taken from it. Ids are remembered for good, so a resend runs nothing twice.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Literal
 
@@ -51,6 +51,13 @@ class Inbox:
 
     def __contains__(self, message_id: str) -> bool:
         return message_id in self._waiting
+
+    def restore(self, known: Mapping[str, bytes], waiting: Iterable[ChatMessage]) -> None:
+        """Take up where a process before this one was: ids by digest, and who waits, in order."""
+        self._known.update(known)
+        for message in waiting:
+            self._waiting[_id(message)] = message
+            self.taken.add(_id(message))
 
     # -- receipts --------------------------------------------------------------------------------
 

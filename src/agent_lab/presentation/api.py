@@ -9,10 +9,11 @@ from starlette.routing import Route
 
 from agent_lab.application.agents import Agents, UnknownSession
 from agent_lab.application.served import ServedSession
+from agent_lab.domain.errors import StorageCode, StorageError
 from agent_lab.domain.payloads import ModelRequested, ModelResponded, Retrying, TurnFailed
 from agent_lab.domain.redaction import SECRETS
 from agent_lab.presentation.encoder import hidden_text
-from agent_lab.presentation.views import Encoders, agent_view, session_view
+from agent_lab.presentation.views import Encoders, agent_view, dormant_view, session_view
 
 PAGE_SIZE = 1 << 20
 """Characters after which a page of entries ends: one join must not hold up the loop."""
@@ -20,6 +21,7 @@ MAX_ENTRIES = 1000
 """Entries in one answer."""
 
 ApiCode: TypeAlias = Literal[
+    StorageCode,
     "bad_history",
     "bad_model",
     "bad_query",
@@ -60,18 +62,20 @@ class Api:
         return as_json({"agents": [agent_view(self._agents, agent) for agent in named]})
 
     async def sessions(self, _: Request) -> Response:
-        """The sessions that are kept, newest first."""
-        return as_json({"sessions": [session_view(one) for one in self._agents.sessions()]})
+        """The sessions that are kept, newest first: those in memory, then those that are stored."""
+        live = [session_view(one) for one in self._agents.sessions()]
+        stored = [dormant_view(one) for one in await self._agents.dormant()]
+        return as_json({"sessions": [*live, *stored]})
 
     async def entries(self, request: Request) -> Response:
         """Entries behind `after`, at most `limit` or about a mebibyte, one at least.
 
         Ask again behind the last one for more; `gap` says what memory has let go of.
         """
-        session = self._session(request)
+        session = await self._session(request)
         after = _whole(request, "after", 0, least=0)
         limit = _whole(request, "limit", MAX_ENTRIES, least=1, most=MAX_ENTRIES)
-        gap, found = session.runtime.session.journal.read(after, limit)
+        gap, found = await self._agents.entries(session, after, limit)
         encoder = self._encoders.of(session)
         head = {
             "session_id": session.session_id,
@@ -93,9 +97,9 @@ class Api:
         """The whole request of a `model_request` entry as it was sent; of a `model_response`, the
         provider's events as they came.
         """
-        session, said = self._session(request), request.path_params["seq"]
+        session, said = await self._session(request), request.path_params["seq"]
         seq = int(said) if said.isascii() and said.isdigit() and len(said) < 16 else 0
-        _, found = session.runtime.session.journal.read(seq - 1, 1)
+        _, found = await self._agents.entries(session, max(seq - 1, 0), 1)
         if not seq or not found or found[0].seq != seq:
             raise HTTPException(404, f"session {session.session_id!r} keeps no entry {said!r}")
         payload = found[0].payload
@@ -105,8 +109,9 @@ class Api:
             return _raw(hidden_text({"events": _events(session, seq)}))
         raise HTTPException(404, f"entry {seq} is of the type {payload.type}, which has no body")
 
-    def _session(self, request: Request) -> ServedSession:
+    async def _session(self, request: Request) -> ServedSession:
         try:
+            await self._agents.recall(session_id=request.path_params["id"])
             return self._agents.session(request.path_params["id"])
         except UnknownSession as error:
             raise HTTPException(404, str(error)) from None
@@ -140,6 +145,15 @@ def refusal(status: int, code: ApiCode, message: str, hint: str) -> Response:
     """A refusal as JSON and as a machine code in a header."""
     answer = as_json({"error": code, "message": message, "hint": hint}, status)
     answer.headers["X-Agent-Lab-Error-Code"] = code
+    return answer
+
+
+async def not_stored(_: Request, error: Exception) -> Response:
+    """The store fails, or what was asked for cannot be read from it."""
+    assert isinstance(error, StorageError)
+    said = {"error": error.code, "message": SECRETS.redact(str(error)), "hint": error.hint}
+    answer = as_json(said, 503)
+    answer.headers["X-Agent-Lab-Error-Code"] = error.code
     return answer
 
 

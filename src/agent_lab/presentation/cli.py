@@ -107,6 +107,9 @@ def serve(
     ] = None,
     host: Annotated[str, typer.Option(help="A loopback address.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any free one.")] = 0,
+    store: Annotated[
+        str, typer.Option(metavar="PATH|memory", help="Where sessions are kept; memory: nowhere.")
+    ] = ".agent-lab/lab.db",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
     history: Annotated[
         Path | None,
@@ -121,7 +124,7 @@ def serve(
     Ctrl-C stops, a second one leaves at once.
     """
     screen = _Screen()
-    from agent_lab.bootstrap import open_agents, resolve_model
+    from agent_lab.bootstrap import open_agents, open_store, resolve_model
     from agent_lab.presentation.commands.serve import agents_of, serve
 
     agents = agents_of(files or [])
@@ -129,7 +132,7 @@ def serve(
         resolve_model(agent.model)  # better now than on the first message
     return serve(
         screen,
-        open_agents,
+        lambda agents: open_agents(agents, store=open_store(store)),
         agents,
         host=host,
         port=port,

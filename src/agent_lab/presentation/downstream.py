@@ -9,12 +9,12 @@ import msgspec
 from agent_lab.application.journal import Entry, Gap
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.served import Sent, ServedSession
-from agent_lab.domain.errors import AgentLabError, RuntimeFailed
+from agent_lab.domain.errors import AgentLabError, RuntimeFailed, StorageError
 from agent_lab.presentation.encoder import Encoder
 from agent_lab.presentation.views import gap_frame, refused_by, repeated
 from agent_lab.presentation.wire import error_frame
 
-Found = Sequence[Entry] | Gap
+Found = Sequence[Entry] | Gap | StorageError
 Cursor = AsyncIterator[Found]
 
 
@@ -103,7 +103,7 @@ class Downstream:
         task = asyncio.current_task()
         assert task is not None
         nudge = self._nudge = Nudge(task, bool)
-        cursor = self._session.runtime.follow(self._after)
+        cursor = self._session.follow(self._after)
         try:
             while True:
                 await self._tell_answers()
@@ -113,7 +113,7 @@ class Downstream:
                 elif self._is_over:
                     cursor = _silence()
                 else:
-                    cursor = self._session.runtime.follow(self._after)
+                    cursor = self._session.follow(self._after)
         finally:
             await _finish(cursor)
 
@@ -145,8 +145,11 @@ class Downstream:
 
     async def _tell(self, found: Found) -> None:
         if isinstance(found, Gap):
-            await self._send(gap_frame(found))
+            await self._send(gap_frame(self._session, found))
             self._after = found.last
+            return
+        if isinstance(found, StorageError):  # what is not stored is not told
+            await self._send(error_frame(refused_by(found)))
             return
         at = 0
         while at < len(found):

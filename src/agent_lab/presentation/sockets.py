@@ -21,7 +21,14 @@ from agent_lab.presentation.guard import choose_subprotocol
 from agent_lab.presentation.in_line import ask_in_line, is_for_line, told_of
 from agent_lab.presentation.rates import Rate
 from agent_lab.presentation.strict import Refused
-from agent_lab.presentation.upstream import Crowded, attach, is_message, obey, too_fast
+from agent_lab.presentation.upstream import (
+    Crowded,
+    attach,
+    is_message,
+    obey,
+    recall,
+    too_fast,
+)
 from agent_lab.presentation.views import Encoders, refused_by, session_frame
 from agent_lab.presentation.watching import Watching
 from agent_lab.presentation.wire import RunFrame, decode, error_frame
@@ -190,6 +197,7 @@ class Socket:
                 raise Ended(1008, "no run or attach") from None
             try:
                 frame = decode(text)
+                await recall(self._agents, frame)
                 if isinstance(frame, RunFrame) and is_for_line(self._agents, frame):
                     viewers = self._limits.viewers
                     session, execution = await ask_in_line(self._agents, frame, viewers=viewers)
@@ -207,6 +215,7 @@ class Socket:
             frame = decode(text)
             if is_message(frame) and (wait := self._messages.take()):
                 raise too_fast(frame, wait)
+            await recall(self._agents, frame, session)
             sent = obey(self._agents, session, frame)
         except AgentLabError as error:
             downstream.refuse(error)

@@ -23,6 +23,21 @@ class Crowded(Refused):
     """The session has as many viewers as it may have; the socket ends."""
 
 
+async def recall(agents: Agents, frame: ClientFrame, session: ServedSession | None = None) -> None:
+    """Take up what a frame of `session` is about, if it is stored and not in memory."""
+    match frame:
+        case RunFrame():
+            await agents.recall(
+                session_id=frame.session_id, agent=frame.agent, message_id=frame.message_id
+            )
+        case AttachFrame():
+            await agents.recall(session_id=frame.session_id)
+        case MessageFrame() if session is not None:
+            await agents.recall(agent=session.agent.name, message_id=frame.message_id)
+        case _:
+            pass
+
+
 def attach(agents: Agents, frame: ClientFrame, *, viewers: int) -> tuple[ServedSession, int] | None:
     """The session of a socket's first frame, and behind which entry its story begins.
 

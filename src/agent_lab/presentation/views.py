@@ -13,6 +13,7 @@ from agent_lab.application.agents import (
     UnknownAgent,
     UnknownSession,
 )
+from agent_lab.application.archive import Dormant
 from agent_lab.application.journal import Gap
 from agent_lab.application.served import Sent, ServedSession
 from agent_lab.domain.errors import (
@@ -22,6 +23,7 @@ from agent_lab.domain.errors import (
     QueueClosed,
     RuntimeClosed,
     SessionMismatch,
+    StorageError,
 )
 from agent_lab.presentation.encoder import Encoder, hidden_text
 from agent_lab.presentation.strict import Refused
@@ -60,6 +62,8 @@ def refused_by(error: AgentLabError) -> Refused:
             return Refused(error.code, str(error), error.hint, retry_after=error.retry_after or 0)
         case ModelError():
             return Refused("bad_model", f"{error} ({error.code})", error.hint)
+        case StorageError():
+            return Refused(error.code, str(error), error.hint)
         case _:
             code, hint = _CODES.get(type(error), ("session_failed", "open a new session"))
             return Refused(code, str(error), hint)
@@ -90,9 +94,11 @@ def session_frame(session: ServedSession) -> str:
     )
 
 
-def gap_frame(gap: Gap) -> str:
+def gap_frame(session: ServedSession, gap: Gap) -> str:
     """Entries that memory let go of; without a store, nobody has them."""
-    return hidden_text({"type": "gap", "from": gap.first, "to": gap.last, "read_at": None})
+    stored = f"/api/sessions/{session.session_id}/entries?after={gap.first - 1}"
+    read_at = stored if session.recorder is not None else None
+    return hidden_text({"type": "gap", "from": gap.first, "to": gap.last, "read_at": read_at})
 
 
 def repeated(sent: Sent, encoder: Encoder) -> str:
@@ -128,6 +134,20 @@ def session_view(session: ServedSession) -> dict[str, Any]:
         "last_seq": session.last_seq,
         "epoch": session.epoch,
         "started_at": timestamp(session.started_at),
+    }
+
+
+def dormant_view(session: Dormant) -> dict[str, Any]:
+    """As session_view, of a session that is stored and not in memory."""
+    return {
+        "session_id": session.session_id,
+        "agent": session.agent,
+        "title": session.body.title,
+        "state": "idle",
+        "turn": session.body.turn,
+        "last_seq": session.body.last_seq,
+        "epoch": session.body.epoch,
+        "started_at": timestamp(session.body.started_at),
     }
 
 

@@ -14,7 +14,8 @@ from starlette.types import Receive, Scope, Send
 
 from agent_lab.application.agents import Agents
 from agent_lab.application.line import ExecutionLine
-from agent_lab.presentation.api import Api, crashed, failed
+from agent_lab.domain.errors import StorageError
+from agent_lab.presentation.api import Api, crashed, failed, not_stored
 from agent_lab.presentation.api_line import LineApi
 from agent_lab.presentation.api_watched import Watched
 from agent_lab.presentation.downstream import SocketLimits
@@ -70,7 +71,11 @@ def make_app(
             Mount("/static", StaticFiles(directory=STATIC)),
             WebSocketRoute("/ws", sockets.serve),
         ],
-        exception_handlers={HTTPException: failed, Exception: crashed},
+        exception_handlers={
+            HTTPException: failed,
+            StorageError: not_stored,
+            Exception: crashed,
+        },
     )
     return App(router, Guard(router, token=token, hosts=hosts), sockets, agents.line)
 

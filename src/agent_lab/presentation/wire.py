@@ -5,12 +5,14 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from agent_lab.domain.errors import StorageCode
 from agent_lab.domain.messages import Mode
 from agent_lab.domain.redaction import SECRETS
 from agent_lab.presentation.strict import JsonCode, Refused, read
 
 FrameCode: TypeAlias = Literal[
     JsonCode,
+    StorageCode,
     "already_attached",
     "bad_message",
     "bad_model",

@@ -1,0 +1,246 @@
+"""The live sessions of one process: opened or taken up from the store, kept, let go and closed.
+
+A served session is taken care of: its own pump takes `output` always, with or without viewers, so
+the agent never waits for somebody to look.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+
+from agent_lab.application.agent import Agent
+from agent_lab.application.archive import Archive, Dormant
+from agent_lab.application.changes import Changes
+from agent_lab.application.journal import Entry, Gap
+from agent_lab.application.logs import log
+from agent_lab.application.ports import Outside
+from agent_lab.application.served import (
+    AgentsClosed,
+    Known,
+    OpenRuntime,
+    Sent,
+    ServedSession,
+    UnknownSession,
+)
+from agent_lab.domain.errors import AgentLabError, QueueClosed
+from agent_lab.domain.inbox import digest_of
+from agent_lab.domain.messages import ChatMessage
+
+
+class Sessions:
+    """Sessions by id, oldest first, and the message ids of each agent.
+
+    At most `idle` sessions without work and viewers are kept: of more, the ones that rested longest
+    are closed and forgotten, their message ids too. What the archive has can be taken up again.
+    """
+
+    def __init__(
+        self,
+        open_runtime: OpenRuntime,
+        outside: Outside,
+        *,
+        idle: int,
+        grace: float,
+        archive: Archive | None,
+    ) -> None:
+        self.by_id: dict[str, ServedSession] = {}
+        self.known: dict[str, dict[str, Known]] = {}
+        self.archive = archive
+        self.changes = Changes()
+        self._open_runtime = open_runtime
+        self._outside = outside
+        self._idle = idle
+        self._grace = grace
+        self._taking_up = asyncio.Lock()
+        self._closing: set[asyncio.Task[None]] = set()
+        self._group: asyncio.TaskGroup | None = None
+        self._closed = False
+
+    def get(self, session_id: str) -> ServedSession:
+        """The session with this id; raises UnknownSession."""
+        served = self.by_id.get(session_id)
+        if served is None:
+            raise UnknownSession(
+                f"there is no session {session_id!r} here: it never was, or it rested for long and "
+                "was forgotten; start a new one with a run"
+            )
+        return served
+
+    def open(
+        self, agent: Agent, session_id: str | None, history: Sequence[ChatMessage]
+    ) -> ServedSession:
+        """A new session; raises AgentsClosed, and the fault of a store that fails."""
+        group = self._working()
+        self.bar_faults()
+        outside = self._outside
+        runtime = self._open_runtime(agent, session_id=session_id, outside=outside, history=history)
+        served = ServedSession(runtime, self._outside)
+        if self.archive is not None:
+            self.archive.record(served)
+        return self._adopt(group, served)
+
+    def bar_faults(self) -> None:
+        """While nothing can be stored nothing is accepted: raises the store's fault."""
+        if self.archive is not None and self.archive.store.fault is not None:
+            raise self.archive.store.fault
+
+    def _working(self) -> asyncio.TaskGroup:
+        if self._group is None or self._closed:
+            raise AgentsClosed("the agents are not open; enter them with `async with` first")
+        return self._group
+
+    def _adopt(self, group: asyncio.TaskGroup, served: ServedSession) -> ServedSession:
+        self._make_room(group)
+        self.by_id[served.session_id] = served
+        group.create_task(self._pump(served), name=f"pump {served.session_id}")
+        if served.recorder is not None:
+            group.create_task(served.recorder.run(), name=f"recorder {served.session_id}")
+        self.changed(served)
+        return served
+
+    async def _pump(self, served: ServedSession) -> None:
+        """Take `output` until the session ends: what is on it is in the journal too."""
+        output = served.runtime.session.queues.output
+        try:
+            with suppress(QueueClosed):
+                while True:
+                    await output.get()
+                    self.changed(served)
+        except Exception:
+            log.exception("session %s: its pump fell over", served.session_id)
+        self.changed(served)
+
+    def changed(self, served: ServedSession) -> None:
+        """Tell who watches that there is news of this session."""
+        self.changes.session(served.session_id, served.agent.name)
+
+    # -- what is stored --------------------------------------------------------------------------
+
+    async def dormant(self, agents: Collection[str]) -> list[Dormant]:
+        """Stored sessions with these agents that are not in memory, newest first."""
+        return [] if self.archive is None else await self.archive.dormant(agents, self.by_id)
+
+    async def entries(
+        self, served: ServedSession, after: int, limit: int
+    ) -> tuple[Gap | None, Sequence[Entry]]:
+        """A session's entries behind `after`, at most `limit`, and what is gone before them."""
+        gap, found = served.runtime.session.journal.read(after, limit)
+        if self.archive is None or served.recorder is None:
+            return gap, found
+        if gap is not None:
+            return None, await self.archive.read(served, gap, limit)
+        return None, [entry for entry in found if entry.seq <= served.recorder.stored]
+
+    async def recall(
+        self, agents: Sequence[Agent], session_id: str | None, message_id: str | None
+    ) -> None:
+        """Take up the stored session of this id, and the one of these agents with this message."""
+        by_name = {agent.name: agent for agent in agents}
+        if self.archive is None:
+            return
+        if session_id is not None:
+            await self._take_up(self.archive, by_name, session_id)
+        for name in by_name if message_id else ():
+            if message_id and message_id not in self.known.get(name, {}):
+                other = await self.archive.session_of(name, message_id)
+                if other is not None:
+                    await self._take_up(self.archive, by_name, other)
+
+    async def _take_up(self, archive: Archive, agents: dict[str, Agent], session_id: str) -> None:
+        async with self._taking_up:
+            if session_id in self.by_id:
+                return
+            group, saved = self._working(), await archive.load(session_id)
+            if saved is None or saved.dormant.agent not in agents:
+                return
+            runtime = self._open_runtime(
+                agents[saved.dormant.agent],
+                session_id=session_id,
+                outside=self._outside,
+                history=saved.recovered.history,
+            )
+            served = self._adopt(group, archive.take_up(saved, runtime))
+            known = self.known.setdefault(served.agent.name, {})
+            for key, (seq, said) in saved.recovered.accepted.items():
+                known[key] = Known(digest_of(said), Sent(served, key, seq))
+            if saved.recovered.waiting:
+                runtime.session.wake()
+
+    # -- opening, room, closing ------------------------------------------------------------------
+
+    async def open_all(self, agents: Sequence[Agent]) -> asyncio.TaskGroup:
+        """Enter the group that all tasks live in, take up what was left at work, and go on with it.
+
+        Raises AgentsClosed the second time.
+        """
+        if self._group is not None:
+            raise AgentsClosed("the agents were opened before; make new ones")
+        self._group = asyncio.TaskGroup()
+        await self._group.__aenter__()
+        for session_id in await self._to_go_on(agents):
+            try:
+                await self.recall(agents, session_id, None)
+            except AgentLabError:  # the others can go on
+                log.exception("session %s cannot be taken up", session_id)
+        return self._group
+
+    async def _to_go_on(self, agents: Sequence[Agent]) -> list[str]:
+        """Ids of the sessions that were at work, and of each agent's conversation."""
+        if self.archive is None:
+            return []
+        return [*await self.archive.unfinished(), *(f"chat:{agent.name}" for agent in agents)]
+
+    async def leave(self) -> None:
+        """Wait for the group's tasks, and close the store."""
+        assert self._group is not None
+        # The body's own error is not the group's: it would come out wrapped.
+        await self._group.__aexit__(None, None, None)
+        if self.archive is not None:
+            await self.archive.store.close()
+
+    async def close(self) -> None:
+        """Close all sessions at once, within the grace; may be called twice.
+
+        What runs ends `cancelled` (reason `closed`); followers get what is left and then the end.
+        Work that ignores its cancellation is left behind after the grace.
+        """
+        self._closed = True
+        if self._group is None:
+            return
+        for served in self.by_id.values():
+            if served.recorder is not None:  # the next start finds it as a kill would leave it
+                served.recorder.stop()
+            if not served.runtime.is_closed:
+                self._close(self._group, served)
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=self._grace)
+        for task in self._closing:
+            task.cancel()
+
+    def _make_room(self, group: asyncio.TaskGroup) -> None:
+        """Before one more session: close and forget those that rested longest."""
+        resting = [served for served in self.by_id.values() if served.is_resting]
+        resting.sort(key=lambda served: served.active_at)
+        for served in resting[: max(len(resting) - self._idle + 1, 0)]:
+            self._forget(group, served)
+
+    def forget(self, session_id: str) -> None:
+        """Close the session of this id, if there is one; open() makes a fresh one."""
+        served = self.by_id.get(session_id)
+        if served is not None:
+            if self.archive is not None:
+                self.archive.forget(served)
+            self._forget(self._working(), served)
+
+    def _forget(self, group: asyncio.TaskGroup, served: ServedSession) -> None:
+        del self.by_id[served.session_id]
+        self.changed(served)
+        known = self.known.get(served.agent.name, {})
+        for key in [key for key, taken in known.items() if taken.sent.session is served]:
+            del known[key]
+        self._close(group, served)
+
+    def _close(self, group: asyncio.TaskGroup, served: ServedSession) -> None:
+        task = group.create_task(served.runtime.close(), name=f"close {served.session_id}")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)

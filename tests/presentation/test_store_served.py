@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_lab import Agent, Limits, tool
+from agent_lab import Agent, ChatMessage, Limits, tool
 from agent_lab.application.journal import Gap
 from agent_lab.application.ports import Store
 from agent_lab.infrastructure.sqlite import SqliteStore
@@ -304,3 +304,20 @@ async def test_an_execution_is_found_after_a_restart_with_its_answer_and_its_key
     assert again.headers["X-Idempotent-Replay"] == "true"
     assert again.json()["response"] == said["response"]
     assert (more.json()["session_id"], more.json()["turn"]) == ("chat:talker", 2)
+
+
+async def test_a_session_that_began_with_a_history_from_elsewhere_has_it_after_a_restart(
+    reopen: Reopen,
+) -> None:
+    history = [ChatMessage("user", "Before?"), ChatMessage("assistant", "Before.")]
+    async with Serving(agent := talker(), store=reopen()) as serving:
+        served = serving.agents.open(agent, "s_1", history)
+        client = await serving.run("First?", session_id=served.session_id)
+        await client.end()
+    async with Serving(talker(), store=reopen()) as serving:
+        again = await serving.run("Second?", session_id="s_1")
+        await again.until("done", turn=2)
+
+    said = [m["content"] for m in again.said("model_request")[-1]["body"]["messages"]]
+    assert said == ["Before?", "Before.", "First?", "Well.", "Second?"]
+    assert again.entries[: len(client.entries)] == client.entries

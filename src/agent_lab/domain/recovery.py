@@ -143,7 +143,8 @@ def recover(
 ) -> tuple[Recovered, list[AnyPayload]]:
     """What these entries come to, oldest first, and what is to be written behind `last_seq`.
 
-    `history` is what the session was opened with. The second is what closes a turn that a crash left; it is part of the first already.
+    `history` is what the session was opened with. The second is what closes a turn that a crash
+    left; it is part of the first already.
     """
     recovered = Recovered(history=list(history))
     for seq, payload in entries:

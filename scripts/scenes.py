@@ -6,6 +6,7 @@ A scene gets a page of its own and the theatre, which serves its agents as the r
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from playwright.async_api import Page
 from agent_lab import Agent
 from tests.browser.helpers_acts import Acted, asking, crowd, giver, writer
 from tests.browser.helpers_page import Guide, Line
+from tests.browser.test_page_histories import ERROR, INTERRUPTED
 from tests.presentation.helpers_server import TOKEN, Serving
 
 STEER = "And in Rome?"
@@ -258,6 +260,26 @@ async def locked(stage: Theatre, page: Page) -> None:
     await page.goto(f"http://127.0.0.1:{stage.serving.port}/")
 
 
+async def opened(stage: Theatre, page: Page) -> None:
+    """A history was pasted that no provider takes, and it was mended and opened."""
+    await stage.enter(page)
+    await page.get_by_role("button", name="Start the demo").wait_for()
+    await page.keyboard.press("o")
+    await page.get_by_label("A history", exact=True).fill(json.dumps(INTERRUPTED))
+    await page.get_by_role("button", name="Open it").click()
+    await page.get_by_role("button", name="Look at it").wait_for()
+
+
+async def verdicts(stage: Theatre, page: Page) -> None:
+    """That history as a session, with its verdicts and a provider's error explained."""
+    await opened(stage, page)
+    await page.get_by_role("button", name="Look at it").click()
+    await page.keyboard.press("v")
+    await page.get_by_label("A provider's error").fill(ERROR)
+    await page.get_by_role("button", name="Explain it").click()
+    await page.get_by_text("In this history").wait_for()
+
+
 @dataclass(frozen=True)
 class State:
     """A state, who is on stage, and whether only wide or narrow windows show it."""
@@ -289,6 +311,8 @@ STATES: dict[str, State] = {
     "no-sessions": State(no_sessions),
     "long-text": State(long_text, lambda: [giver("fog until noon, " * 65_536)]),
     "many-entries": State(many, lambda: [crowd(57, width=128)]),
+    "opened": State(opened),
+    "verdicts": State(verdicts, narrow=verdicts),
     "keys": State(keys),
     "no-token": State(locked),
     "tab-timeline": State(finished, narrow=_narrow("Timeline")),

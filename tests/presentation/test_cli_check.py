@@ -87,6 +87,20 @@ def test_what_cannot_be_used_is_2_and_one_line(tmp_path: Path) -> None:
         assert says in err
 
 
+def test_a_history_is_mended_and_what_was_done_is_said(tmp_path: Path) -> None:
+    function = {"name": "f", "arguments": "{}"}
+    calls = [{"id": "call_1", "type": "function", "function": function}]
+    file = tmp_path / "history.json"
+    file.write_text(json.dumps([USER, {"role": "assistant", "content": None, "tool_calls": calls}]))
+
+    code, out, _ = check(file, "--dialect", "openai_chat", "--repair")
+    as_json = check(file, "--dialect", "openai_chat", "--repair", "--json")
+
+    assert code == 0
+    assert out.startswith("made a message: ") and "1 change for openai_chat" in out
+    assert json.loads(as_json[1])["messages"][2]["tool_call_id"] == "call_1"
+
+
 @pytest.mark.parametrize(
     ("data", "expected"),
     [

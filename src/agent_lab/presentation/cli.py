@@ -181,6 +181,9 @@ def check(
         str | None,
         typer.Option("--explain", metavar="ERROR", help="Say what a provider's error is about."),
     ] = None,
+    mends: Annotated[
+        bool, typer.Option("--repair", help="Mend the history, and say what was done to it.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
     debug: Debug = False,
 ) -> int:
@@ -191,4 +194,4 @@ def check(
     screen = _Screen()
     from agent_lab.presentation.commands.check import check
 
-    return check(screen, file, dialect, profile or [], error, as_json=as_json)
+    return check(screen, file, dialect, profile or [], error, mends=mends, as_json=as_json)

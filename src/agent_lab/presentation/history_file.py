@@ -16,6 +16,7 @@ from agent_lab.domain.dialects.containers import LARGEST, find, parse
 from agent_lab.domain.dialects.explain import explain_error, locate_error
 from agent_lab.domain.dialects.importing import ImportedHistory, import_history
 from agent_lab.domain.dialects.rendering import written
+from agent_lab.domain.dialects.repair import repair_report
 from agent_lab.domain.dialects.violations import (
     HistoryUnreadable,
     UnknownDialect,
@@ -94,6 +95,25 @@ def check_file(path: Path, dialect: str, profile: Sequence[str], *, as_json: boo
     answer = "not valid" if errors else "valid"
     end = f"{answer} for {dialect}: {_count(len(file.messages), 'message')}, {found}"
     return Answer("\n\n".join([*map(_told, violations), end]), is_good=not errors)
+
+
+def repair_file(path: Path, dialect: str, profile: Sequence[str], *, as_json: bool) -> Answer:
+    """The history mended, or with words what was done to it; good if nothing is left to mend."""
+    file = read_history_file(path)
+    given = file.profile | read_profile_options(profile)
+    with _as_unusable():
+        report = repair_report(file.messages, dialect, file.tools, **given)
+    good = not report.left
+    if as_json:
+        changes, left = report.changes, report.left
+        said = {"messages": report.messages, "changes": changes, "left": left}
+        return _json(said, is_good=good)
+    done = [
+        visible(f"{c.deed} {'a message' if c.where is None else f'message {c.where}'}: {c.reason}")
+        for c in report.changes
+    ]
+    end = f"{_count(len(done), 'change')} for {dialect}; --json prints the mended history"
+    return Answer("\n".join([*done, *map(_told, report.left), end]), is_good=good)
 
 
 def explain(error: str, *, as_json: bool) -> Answer:

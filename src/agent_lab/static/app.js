@@ -2,6 +2,7 @@
 
 import { h, mark, say } from "./h.js";
 import { bindKeys } from "./keys.js";
+import { createChecks } from "./checks.js";
 import { createLink } from "./link.js";
 import { memory, takeToken } from "./memory.js";
 import { isBusy, runningTurn } from "./store.js";
@@ -27,7 +28,7 @@ function boot(token) {
     agents: [], agent: memory.read("agent", null), sessions: null,
     mode: "steer", editing: null, tab: "conversation",
     scope: "turn", zoom: 1, isFollowing: true, turn: null,
-    kind: "all", filter: "",
+    kind: "all", filter: "", verdicts: null,
   };
   let isDue = false;
   const draw = () => {
@@ -37,6 +38,7 @@ function boot(token) {
   };
   const link = createLink({ token, onChange: draw, onNotice: toast, onReturned: (text, note) => actions.giveBack(text, note), onRefused: () => (link.state.entries.length ? draw() : showTokenPage("refused")) }); // what was read stays in sight
   const actions = createActions(ui, link, draw);
+  const checks = (actions.checks = createChecks(link, draw));
   const dialogs = createDialogs(actions);
   const inspector = createInspector(byId("inspector"), actions);
   actions.copy = inspector.copy;
@@ -58,6 +60,8 @@ function boot(token) {
   function render() {
     isDue = false;
     if (!byId("main")) return; // the token page has taken its place
+    checks.look(link.state);
+    ui.verdicts = checks.verdicts;
     const view = { state: link.state, link: link.link, outbox: link.outbox, ui, now: link.now() };
     mark(byId("main"), "data-tab", ui.tab);
     mark(byId("main"), "data-still", view.link.state === "refused");
@@ -105,6 +109,7 @@ function createActions(ui, link, draw) {
     set,
     link,
     agents: () => ui.agents,
+    agent: () => ui.agent,
     select(seq, from = null) {
       // In a narrow window, where one panel is shown, who taps an entry wants to read it.
       const isNarrow = from === "entries" && matchMedia("(max-width: 760px)").matches;

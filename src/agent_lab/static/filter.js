@@ -3,7 +3,7 @@
 import { clip, shortId, signature } from "./format.js";
 
 export const KINDS = {
-  messages: ["accepted", "held", "delivered", "withdrawn", "rejected", "edited"],
+  messages: ["accepted", "held", "delivered", "withdrawn", "rejected", "edited", "imported"],
   queues: ["queue", "paused", "resumed", "dropped"],
   model: ["model_request", "model_response", "retrying", "text_delta", "assistant"],
   tools: ["tool_call", "tool_started", "tool_reply", "late_reply", "permission_requested", "permission_resolved"],
@@ -14,7 +14,7 @@ const KIND_OF = new Map(Object.entries(KINDS).flatMap(([kind, types]) => types.m
 
 /** The colour's meaning for a type; bad only when something went wrong. */
 export function tone(e) {
-  if (e.type === "error" || e.type === "rejected" || e.type === "retrying" || (e.is_error && e.kind !== "cancelled")) return "bad";
+  if (e.type === "error" || e.fate === "dropped" || e.type === "rejected" || e.type === "retrying" || (e.is_error && e.kind !== "cancelled")) return "bad";
   if (e.type === "held" || e.type === "paused" || e.type === "withdrawn" || e.type === "permission_requested") return "held";
   if (e.type === "accepted" || e.type === "delivered" || e.type === "edited") return "user";
   if (e.type === "done") return "ok";
@@ -29,6 +29,8 @@ const LINES = {
   delivered: (e) => `${shortId(e.message_id)} · at position ${e.position}, system not counted`,
   withdrawn: (e) => `${shortId(e.message_id)} · ${e.reason}`,
   rejected: (e) => `${shortId(e.message_id)} · ${e.code}: ${clip(e.message, 160)}`,
+  imported: ({ index, message: m, fate }) =>
+    `${index === null ? "made" : `[${index}]`} ${m.role} ${m.content ? quote(m.content) : ""}${m.tool_calls?.length ? ` calls ${m.tool_calls.map((c) => c.id).join(", ")}` : ""}${fate === "kept" ? "" : ` · ${fate}`}`,
   queue: (e) => `${e.queue} ${e.op} ${shortId(e.item)} · depth ${e.depth}`,
   model_request: (e) => `${e.dialect} ${e.model} · ${(e.body?.messages ?? e.body?.input ?? e.body?.contents ?? []).length} messages`,
   model_response: (e) => `${e.finish_reason}${e.usage ? ` · ${e.usage.input_tokens ?? "?"} in, ${e.usage.output_tokens ?? "?"} out` : ""}`,

@@ -154,10 +154,14 @@ function text_delta(d, e, t) {
   return currentModel(d);
 }
 
+/** What can be read of a model's thinking, whatever its provider calls it. */
+const thoughts = (parts) => (parts ?? []).map((part) => part.text ?? part.summary?.join("\n\n") ?? "").filter(Boolean).join("\n\n");
+
 function assistant(d, e, t) {
   const answer = answerOf(d, e, t);
   d.answers.set(answer.id, {
     ...answer, text: e.content ?? "", isStreaming: false, isPartial: e.partial === true, seq: e.seq,
+    thinking: thoughts(e.thinking),
   });
   closeModel(d, t, e.partial ? "cut" : "done");
   out(d, e, t, currentModel(d));
@@ -249,9 +253,19 @@ function end(d, e, t) {
   return ref;
 }
 
+// -- a history that was opened -----------------------------------------------------------------
+
+/** Each stands in the conversation as it was given, with what became of it. */
+function imported(d, e) {
+  const key = `i:${e.seq}`;
+  const { index, fate, why } = e;
+  d.items.push({ kind: "past", key, seq: e.seq, e: { ...e.message, index, fate, why, thinking: thoughts(e.message.thinking) } });
+  return key;
+}
+
 export const HANDLERS = {
   accepted, held, delivered, withdrawn, rejected, edited, queue, model_request, text_delta, assistant, model_response,
   retrying, tool_call, tool_started, tool_reply, late_reply, paused, resumed: unparked, dropped: unparked,
-  permission_requested, permission_resolved,
+  permission_requested, permission_resolved, imported,
   done: end, error: end, cancelled: end,
 };

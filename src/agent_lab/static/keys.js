@@ -21,8 +21,10 @@ export const KEYS = [
   ["+ − 0", "zoom the timeline in, out, fit; Ctrl+wheel does it too"],
   ["Shift+← →", "move the timeline; dragging does it too"],
   ["f", "follow what happens now"],
+  ["v", "would a provider accept this history? explain an error"],
   ["s", "sessions"],
   ["l", "agents: who runs, who waits, what was asked"],
+  ["o", "open a history"],
   ["n", "new session"],
   ["t", "theme: system, light, dark"],
   ["Esc", "leave a field, close a window, choose nothing"],
@@ -44,6 +46,7 @@ function lostField() {
     at = performance.now();
   };
   for (const type of ["focusin", "focusout", "keydown", "input"]) document.addEventListener(type, note, true);
+  document.addEventListener("pointerdown", () => (field = null), true); // who clicks is not typing
   return () => {
     if (!field || field.checkVisibility() || performance.now() - at > QUIET) return false;
     at = performance.now();
@@ -91,6 +94,8 @@ export function bindKeys(actions, ui, link, dialogs) {
     "-": () => zoom(1 / 1.5),
     0: () => zoom(0),
     f: () => actions.set({ isFollowing: !ui.isFollowing, turn: null }),
+    v: () => dialogs.open("checking"),
+    o: () => dialogs.open("opening"),
     s: () => dialogs.open("sessions"),
     l: () => dialogs.open("line"),
     n: () => actions.openSession(null),

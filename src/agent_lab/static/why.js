@@ -76,6 +76,7 @@ function behind(state) {
 
 function resting(state, now) {
   const last = state.turns.at(-1);
+  if (!last && state.counts.imported) return [strong("This history was opened."), " Write a message to go on with it."];
   if (!last) return ["ChatAgent waits for a message in input."];
   const ago = now - last.endAt < 1500 ? "just now" : `${span(now - last.endAt)} ago`;
   if (last.end === "error") return [strong(`Turn ${last.n} failed`, "bad"), ` ${ago}: ${clip(last.message || "no message", 200)} `, mono(`(${last.code ?? "error"})`), last.hint ? ` → ${last.hint}` : ""];

@@ -1,4 +1,5 @@
 import { asCurl, asJson, asPython } from "../../../src/agent_lab/static/copies.js";
+import { line } from "../../../src/agent_lab/static/filter.js";
 import { sampleEntries } from "../../../src/agent_lab/static/sample.js";
 import { EMPTY, reduce } from "../../../src/agent_lab/static/store.js";
 import { createScale, windowOf } from "../../../src/agent_lab/static/timescale.js";
@@ -114,4 +115,26 @@ test("any other entry is read from this server, without its token", () => {
   const e = { seq: 7, session_id: "s 1", type: "held" };
   equal(asCurl(e, null, "http://127.0.0.1:1"), 'curl -sS "http://127.0.0.1:1/api/sessions/s%201/entries?after=6&limit=1" \\\n  -H "Authorization: Bearer $AGENT_LAB_TOKEN"\n');
   equal(asPython(e, null, "http://127.0.0.1:1").includes('"Bearer " + os.environ["AGENT_LAB_TOKEN"]'), true);
+});
+
+// -- a history that was opened -----------------------------------------------------------------
+
+test("messages of an opened history stand in its order, with what became of each", () => {
+  const j = journal();
+  const told = (index, fate, message, why = null) => j.add("imported", { index, fate, why, message });
+  told(0, "kept", { role: "user", content: "Weather?" });
+  told(1, "kept", { role: "assistant", content: null, tool_calls: [{ id: "a", name: "look", arguments: {} }], thinking: [{ type: "thinking", text: "Hm.", before: 0 }] });
+  told(null, "made", { role: "tool", content: "No result.", tool_call_id: "a", name: "look" }, "every call needs a reply");
+  const state = play(j.entries);
+  equal(state.items.map((item) => [item.kind, item.e.role, item.e.fate, item.e.thinking]), [["past", "user", "kept", ""], ["past", "assistant", "kept", "Hm."], ["past", "tool", "made", ""]]);
+  equal(j.entries.map(line), ['[0] user "Weather?"', "[1] assistant  calls a", 'made tool "No result." · made']);
+  equal(words(why(state, OPEN, 0)), "This history was opened. Write a message to go on with it.");
+});
+
+test("what a model thought is kept with its answer", () => {
+  const j = journal();
+  j.turn(1);
+  j.request();
+  j.add("assistant", { content: "So.", tool_calls: [], partial: false, thinking: [{ type: "reasoning_item", summary: ["First.", "Then."] }, { type: "redacted_thinking", data: "x" }] });
+  equal(play(j.entries).answers.get("1.1").thinking, "First.\n\nThen.");
 });

@@ -156,7 +156,10 @@ def test_a_fault_of_the_tools_alone_leaves_the_messages_as_they_are() -> None:
     tools = [{"type": "function", "function": {"name": "no such name!"}}]
     history = [{"role": "user", "content": "A"}]
 
-    assert repair_history(history, "openai_chat", tools) == history
+    report = repair_report(history, "openai_chat", tools)
+
+    assert report.messages == history
+    assert [fault.rule for fault in report.left] == ["function_name_pattern"]
 
 
 def test_what_no_json_could_hold_is_still_repaired() -> None:

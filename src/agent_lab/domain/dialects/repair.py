@@ -9,6 +9,8 @@ from agent_lab.domain.dialects.formats import foreign
 from agent_lab.domain.dialects.repairs import anthropic, chat, gemini, responses
 from agent_lab.domain.dialects.repairs.format import TO_FORMAT
 from agent_lab.domain.dialects.repairs.passes import Change, Pass, run_passes
+from agent_lab.domain.dialects.rules.rule import History
+from agent_lab.domain.dialects.violations import Violation
 
 PASSES: dict[str, tuple[Pass, ...]] = {
     "openai_responses": responses.OPENAI,
@@ -23,11 +25,13 @@ class Repair(msgspec.Struct, frozen=True):
     """The repaired history, and everything that was dropped, made, edited or moved for it.
 
     `origins` are the places that its messages had in the history as given; None for what was made.
+    `left` are the faults that no change of the messages mends: those in the tools.
     """
 
     messages: list[dict[str, Any]]
     changes: tuple[Change, ...]
     origins: tuple[int | None, ...] = ()
+    left: tuple[Violation, ...] = ()
 
 
 def repair_history(
@@ -56,9 +60,18 @@ def repair_report(
     history = read_history(messages, dialect, tools, profile)
     in_messages = msgspec.structs.replace(history, tools=[])
     if all(found.severity == "warning" for found in check(in_messages)):
-        return Repair([*history.messages], (), tuple(range(len(history.messages))))
+        places = tuple(range(len(history.messages)))
+        return Repair([*history.messages], (), places, _left(history, history.messages))
     passes = (TO_FORMAT, *PASSES[dialect])
     mended = run_passes(history, passes)
     if foreign(mended.messages, DIALECTS[dialect].format):  # what spoke for this format was dropped
         mended = run_passes(history, (*passes, *passes))
-    return Repair(mended.messages, tuple(mended.changes), tuple(mended.origins))
+    left = _left(history, mended.messages)
+    return Repair(mended.messages, tuple(mended.changes), tuple(mended.origins), left)
+
+
+def _left(history: History, mended: list[dict[str, Any]]) -> tuple[Violation, ...]:
+    if not history.tools:
+        return ()
+    found = check(msgspec.structs.replace(history, messages=mended))
+    return tuple(violation for violation in found if violation.severity == "error")

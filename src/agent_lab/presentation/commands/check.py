@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent_lab.presentation.commands.screen import Screen, Unusable
 from agent_lab.presentation.foreground import DONE, FAILED
-from agent_lab.presentation.history_file import check_file, explain, locate
+from agent_lab.presentation.history_file import check_file, explain, locate, repair_file
 
 
 def check(
@@ -15,13 +15,16 @@ def check(
     profile: Sequence[str],
     error: str | None,
     *,
+    mends: bool,
     as_json: bool,
 ) -> int:
-    """Check a history, or explain an error; the exit status."""
+    """Check or mend a history, or explain an error; the exit status."""
     if error is not None and file is None:
         answer = explain(error, as_json=as_json)
     elif file is None or dialect is None:
         raise Unusable("say agent-lab check FILE.json --dialect openai_chat, or --explain 'ERROR'")
+    elif mends:
+        answer = repair_file(file, dialect, profile, as_json=as_json)
     elif error is not None:
         answer = locate(error, file, dialect, profile, as_json=as_json)
     else:

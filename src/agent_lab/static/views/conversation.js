@@ -3,11 +3,12 @@
 import { h, keyed, mark, say } from "../h.js";
 import { count } from "../format.js";
 import { entryAt } from "../store.js";
-import { answerView, endView, gapView, lateView, userView, weightOf } from "./items.js";
+import { endView, gapView, lateView, pastView } from "./ends.js";
+import { answerView, userView, weightOf } from "./items.js";
 import { createWelcome } from "./welcome.js";
 
 const WINDOW = 150; // messages and calls shown; earlier ones on request
-const MAKE = { user: userView, answer: answerView, end: endView, gap: gapView, late: lateView };
+const MAKE = { user: userView, answer: answerView, end: endView, gap: gapView, late: lateView, past: pastView };
 
 export function createConversation(root, actions) {
   const log = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": "Messages" });

@@ -1,28 +1,37 @@
-// The two windows: keys, and the list of sessions.
+// The windows: keys, the list of sessions, the verdicts on the history, the opening of a history.
 
 import { h, show } from "../h.js";
 import { clip, clockTime, count } from "../format.js";
 import { KEYS } from "../keys.js";
+import { createChecking } from "./checking.js";
 import { legend } from "./legend.js";
 import { createLine } from "./line.js";
+import { createOpening } from "./opening.js";
 
 export function createDialogs(actions) {
   const keys = dialog("Keys", h("dl", { class: "keys" }, KEYS.map(([key, what]) => h("div", null, h("dt", null, h("kbd", null, key)), h("dd", null, what)))), h("h3", null, "Colours and shapes"), legend());
   const list = h("div", { class: "sessions" });
   const fresh = h("button", { class: "primary", type: "button", onclick: () => (sessions.close(), actions.openSession(null)) }, "New session");
-  const sessions = dialog("Sessions", list, h("p", { class: "row" }, fresh));
+  const past = h("button", { type: "button", onclick: () => (sessions.close(), opening.node.showModal()) }, "Open a history …");
+  const sessions = dialog("Sessions", list, h("p", { class: "row" }, fresh, past));
+  const checking = createChecking(actions, dialog);
+  const opening = createOpening(actions, dialog);
   const line = createLine(actions, dialog);
+  const windows = { keys, sessions, checking: checking.node, opening: opening.node, line: line.node };
   keys.classList.add("wide");
-  document.body.append(keys, sessions, line.node);
+  document.body.append(...Object.values(windows));
 
   let seen = null;
   return {
     open(name) {
       if (name === "sessions") actions.loadSessions();
-      ({ keys, sessions, line: line.node })[name].showModal();
+      windows[name].showModal();
       if (name === "line") line.look();
+      actions.set({});
     },
-    render({ ui, state }) {
+    render(view) {
+      const { ui, state } = view;
+      checking.render(view);
       if (ui.sessions === seen || !sessions.open) return;
       seen = ui.sessions;
       const now = state.session?.session_id;

@@ -8,10 +8,13 @@ import { entryAt, storyOf } from "../store.js";
 import { createCopying } from "./copying.js";
 import { difference } from "./difference.js";
 import { jsonTree } from "./json.js";
+import { createUnheld } from "./unheld.js";
+import { verdictsView } from "./verdicts.js";
 
 export function createInspector(root, actions) {
   const title = h("span", { class: "title" });
   const copying = createCopying(bodyOf);
+  const unheld = createUnheld(actions);
   const body = h("div", { class: "scroll body", tabindex: "0", "data-keys": "own", "aria-label": "Entry, scrolls" });
   root.append(h("h2", null, title), body);
   let seen = {};
@@ -23,13 +26,14 @@ export function createInspector(root, actions) {
       const entry = ui.selected === null ? null : entryAt(state, ui.selected);
       const story = entry?.ref ? storyLength(state, entry.ref) : 0;
       const agent = state.session?.agent ?? ui.agents.find((a) => a.name === ui.agent);
-      if (seen.entry === entry && seen.story === story && (entry || seen.agent === agent)) return;
+      const verdicts = state.session ? ui.verdicts : undefined;
+      if (seen.entry === entry && seen.story === story && seen.verdicts === verdicts && (entry || seen.agent === agent)) return;
       const isOther = seen.entry !== entry;
-      seen = { entry, story, agent };
+      seen = { entry, story, agent, verdicts };
       copying.set(entry);
       if (isOther) whole = null;
       show(title, entry ? [`Entry ${entry.seq} · `, h("span", { class: tone(entry.e) }, entry.type)] : "Inspector");
-      show(body, entry ? about(entry, state) : overview(agent));
+      show(body, entry ? about(entry, state) : overview(agent, verdicts));
       if (isOther) body.scrollTop = 0;
     },
   };
@@ -41,7 +45,22 @@ export function createInspector(root, actions) {
       x.type === "error" ? h("div", { class: "box" }, h("b", { class: "mono" }, x.e.code), h("p", null, x.e.message), x.e.hint ? h("p", { class: "hint" }, "→ ", x.e.hint) : null) : null,
       x.type === "model_request" ? h("h3", null, "Request as sent") : h("h3", null, "Entry"),
       jsonTree(x.type === "model_request" ? (whole ?? x.e.body) : fields(x.e), { open: 2 }),
+      x.type === "held" || x.type === "model_request" ? unheld.of(x) : null,
+      x.type === "held" || x.type === "model_request" ? now(seen.verdicts) : null,
       storyView(x, state),
+    ];
+  }
+
+  function now(verdicts) {
+    if (verdicts === undefined) return null;
+    return [h("h3", null, "The history now, and would it be accepted?"), verdictsView(verdicts, (seq) => actions.select(seq, "inspector"))];
+  }
+
+  function overview(agent, verdicts) {
+    return [
+      h("p", { class: "dim" }, "Choose an entry, a bar or a message: it is shown here, with everything that happened to it."),
+      now(verdicts),
+      agent ? [h("h3", null, `Agent ${agent.name}`), jsonTree(agent, { open: 1 })] : null,
     ];
   }
 
@@ -109,10 +128,3 @@ function nameOf(x) {
 
 const ENVELOPE = new Set(["seq", "session_id", "at", "turn", "step", "type"]);
 const fields = (e) => Object.fromEntries(Object.entries(e).filter(([key]) => !ENVELOPE.has(key)));
-
-function overview(agent) {
-  return [
-    h("p", { class: "dim" }, "Choose an entry, a bar or a message: it is shown here, with everything that happened to it."),
-    agent ? [h("h3", null, `Agent ${agent.name}`), jsonTree(agent, { open: 1 })] : null,
-  ];
-}

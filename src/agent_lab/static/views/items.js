@@ -1,8 +1,9 @@
-// The parts of the conversation: a user message, an answer with its calls, the end of a turn, a gap.
+// The parts of the conversation: a user message, and an answer with its calls.
 
 import { h, keyed, mark, say, show } from "../h.js";
 import { count, duration, shortId, signature } from "../format.js";
 import { numberOf } from "../store.js";
+import { thinkingBlock } from "./ends.js";
 import { proseBlock } from "./prose.js";
 import { textBlock } from "./text.js";
 
@@ -108,9 +109,10 @@ export const weightOf = (item, state) => (item.kind === "answer" ? 1 + Math.min(
 export function answerView(item, actions) {
   const who = h("div", { class: "who" });
   const text = proseBlock();
+  const thinking = thinkingBlock();
   const calls = h("div", { class: "calls" });
   const rest = h("button", { type: "button", class: "quiet more rest", hidden: true, onclick: () => ((most += 100), draw(last)) });
-  const node = h("article", { class: "msg assistant" }, who, text.node, calls, rest);
+  const node = h("article", { class: "msg assistant" }, who, thinking.node, text.node, calls, rest);
   let last = null;
   let most = MOST_CALLS;
   /** The first calls and those that are still open; the others on request. */
@@ -134,6 +136,7 @@ export function answerView(item, actions) {
         mark(node, "aria-busy", answer.isStreaming ? "true" : null);
         mark(node, "data-status", answer.isStreaming ? "streaming" : answer.isPartial ? "partial" : "whole");
         text.set(answer.text);
+        thinking.set(answer.thinking);
         text.node.hidden = !answer.text && !answer.isStreaming;
         const how = answer.isStreaming ? h("span", { class: "tag model" }, "writes") : answer.isPartial ? h("span", { class: "tag" }, "■ stopped") : null;
         show(who, "assistant", answer.model ? h("span", null, answer.model) : null, how, model?.endAt ? h("span", null, duration(model.endAt - model.startAt)) : null);
@@ -190,36 +193,4 @@ function when(c) {
   if (c.endAt === null) return since(c.startedAt);
   const time = c.startedAt === null ? "" : duration(c.endAt - c.startedAt);
   return c.status === "result" ? time : [c.status.replace("_", " "), time ? ` · ${time}` : ""];
-}
-
-// -- the rest ----------------------------------------------------------------------------------
-
-const END_ICON = { done: "✓", error: "✕", cancelled: "■" };
-
-export function endView(item) {
-  const node = h("div", { class: "end", "data-refs": `t:${item.n}` });
-  return {
-    node,
-    update(_, { state }) {
-      const turn = state.turns.findLast((t) => t.n === item.n);
-      mark(node, "data-end", turn.end);
-      mark(node, "data-seq", turn.endSeq);
-      const how = turn.end === "error" ? "failed" : turn.end === "cancelled" ? (turn.reason === "interrupted" ? "interrupted" : "cancelled") : "done";
-      const facts = [duration(turn.endAt - turn.startAt), count(turn.models, "step"), turn.calls ? count(turn.calls, "tool") : null].filter(Boolean);
-      show(node, h("div", { class: "rule" }, h("span", null, h("b", null, `${END_ICON[turn.end]} turn ${turn.n} ${how}`), ` · ${facts.join(" · ")}`)),
-        turn.end === "error" ? h("div", { class: "box" }, h("b", { class: "mono" }, turn.code), h("p", null, turn.message), turn.hint ? h("p", { class: "hint" }, "→ ", turn.hint) : null) : null);
-    },
-  };
-}
-
-export function gapView(item) {
-  const node = h("div", { class: "end", "data-end": "gap" }, h("div", { class: "rule" }, h("span", null, `⋯ entries ${item.from} to ${item.to} are not kept any more`)));
-  return { node, update() {} };
-}
-
-export function lateView(item) {
-  const text = textBlock(item.content, { limit: 600, className: "reply" });
-  const node = h("article", { class: "msg tool", "data-seq": item.seq, "data-refs": "" },
-    h("div", { class: "who" }, "late reply", h("span", { class: "mono" }, shortId(item.id)), h("span", null, "for no open call; not in the history")), text.node);
-  return { node, update() {} };
 }

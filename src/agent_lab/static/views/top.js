@@ -4,6 +4,7 @@ import { h, mark, say, show } from "../h.js";
 import { count, shortId } from "../format.js";
 import { isBusy } from "../store.js";
 import { pill, why } from "../why.js";
+import { badge } from "./verdicts.js";
 
 const THEMES = ["system", "light", "dark"];
 const PANELS = ["conversation", "timeline", "entries", "inspector"];
@@ -28,12 +29,13 @@ export function createTop(root, sentence, status, tabs, actions, dialogs) {
   const line = h("button", { class: "quiet wide", type: "button", title: "Agents: who runs, who waits (l)", onclick: () => dialogs.open("line") }, "line");
   const state = pillView();
   const link = h("span", { class: "link" }, h("span", { class: "dot", "aria-hidden": "true" }), h("span", { class: "wide" }));
+  const verdict = h("button", { class: "quiet verdict-badge", type: "button", hidden: true, onclick: () => dialogs.open("checking") });
   const tokens = h("span", { class: "dim wide" });
   const cancel = h("button", { class: "danger", type: "button", title: "Cancel the turn (x)", onclick: () => actions.link.cancel(false) }, "Cancel");
   const drop = h("button", { class: "danger drop", type: "button", title: "Cancel the turn and withdraw what waits (Shift+X)", onclick: () => actions.link.cancel(true) });
   const theme = h("button", { class: "icon", type: "button", onclick: () => nextTheme() });
   const help = h("button", { class: "icon help", type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: () => dialogs.open("keys") }, "?");
-  show(root, h("h1", { class: "brand" }, "agent_lab"), agent, line, sessions, state.node, h("span", { class: "grow" }), drop, cancel, tokens, link, theme, help);
+  show(root, h("h1", { class: "brand" }, "agent_lab"), agent, line, sessions, state.node, h("span", { class: "grow" }), drop, cancel, verdict, tokens, link, theme, help);
 
   const nameTheme = () => {
     const name = document.documentElement.dataset.theme ?? "system";
@@ -68,6 +70,10 @@ export function createTop(root, sentence, status, tabs, actions, dialogs) {
       mark(drop, "hidden", !isBusy(s) || !s.waiting.length);
       say(drop, `Cancel and drop ${s.waiting.length}`);
       say(tokens, s.tokens ? count(s.tokens, "token") : "");
+      const b = s.session ? badge(ui.verdicts) : null;
+      mark(verdict, "hidden", !b);
+      if (b) for (const [name, value] of [["data-tone", b.tone], ["title", b.title]]) mark(verdict, name, value);
+      say(verdict, b?.text ?? "");
       connection(link, view.link, s);
       const parts = why(s, view.link, now);
       const text = JSON.stringify(parts);

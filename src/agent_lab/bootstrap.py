@@ -43,13 +43,7 @@ class DebugRuntime(Runtime):
     ) -> None:
         super().__init__(
             agent,
-            resolve_model(
-                agent.model,
-                base_url=agent.base_url,
-                options=agent.model_options,
-                limits=agent.limits,
-                tape=tape,
-            ),
+            model_of(agent, tape),
             outside or SystemOutside(),
             session_id=session_id,
             gate=gate,
@@ -110,6 +104,17 @@ def open_tape(folder: str | Path, *, record: bool) -> "Tape":
     from agent_lab.infrastructure.models.cassette import Tape
 
     return Tape(folder, "record" if record else "replay")
+
+
+def model_of(agent: Agent, tape: "Tape | None" = None) -> Model:
+    """The model of an agent; raises ModelError when it cannot be had."""
+    return resolve_model(
+        agent.model,
+        base_url=agent.base_url,
+        options=agent.model_options,
+        limits=agent.limits,
+        tape=tape,
+    )
 
 
 def resolve_model(

@@ -18,6 +18,18 @@ from agent_lab.domain.redaction import SECRETS, secrets_in
 from agent_lab.presentation.foreground import CANCELLED, DONE, FAILED, UNUSABLE
 from agent_lab.presentation.terminal import visible
 
+Record = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write what goes to the provider and comes into this folder."),
+]
+Replay = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Play the recordings of this folder; no network is used."),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="A server that speaks the model's format, for every agent."),
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 app = typer.Typer(
@@ -115,6 +127,9 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="Open this history as a session of the first agent."),
     ] = None,
+    base_url: BaseUrl = None,
+    record: Record = None,
+    replay: Replay = None,
     debug: Debug = False,
 ) -> int:
     """Serve the debug page and the API.
@@ -124,15 +139,17 @@ def serve(
     Ctrl-C stops, a second one leaves at once.
     """
     screen = _Screen()
-    from agent_lab.bootstrap import open_agents, open_store, resolve_model
+    from agent_lab.bootstrap import model_of, open_agents, open_store, open_tape
     from agent_lab.presentation.commands.serve import agents_of, serve
+    from agent_lab.presentation.commands.wire import at, tape_for
 
-    agents = agents_of(files or [])
+    tape = tape_for(record, replay, open_tape)
+    agents = [at(base_url, agent) for agent in agents_of(files or [])]
     for agent in agents:
-        resolve_model(agent.model)  # better now than on the first message
+        model_of(agent, tape)  # better now than on the first message
     return serve(
         screen,
-        lambda agents: open_agents(agents, store=open_store(store)),
+        lambda agents: open_agents(agents, store=open_store(store), tape=tape),
         agents,
         host=host,
         port=port,
@@ -150,6 +167,9 @@ def run(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each journal entry as a line of JSON.")
     ] = False,
+    base_url: BaseUrl = None,
+    record: Record = None,
+    replay: Replay = None,
     debug: Debug = False,
 ) -> int:
     """Run an agent once and watch it here.
@@ -159,10 +179,17 @@ def run(
     Exit status: 0 done, 1 error, 130 cancelled, 2 it could not begin.
     """
     screen = _Screen()
-    from agent_lab.bootstrap import DebugRuntime
+    from agent_lab.bootstrap import DebugRuntime, open_tape
     from agent_lab.presentation.commands.run import run
+    from agent_lab.presentation.commands.wire import at, tape_for
 
-    return run(screen, DebugRuntime, words or [], as_json=as_json)
+    tape = tape_for(record, replay, open_tape)
+    return run(
+        screen,
+        lambda agent: DebugRuntime(at(base_url, agent), tape=tape),
+        words or [],
+        as_json=as_json,
+    )
 
 
 @app.command()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ import pytest
 if TYPE_CHECKING:
     from agent_lab.application.agent import Agent
     from agent_lab.application.tools import Tool
-    from agent_lab.bootstrap import DebugRuntime
+    from agent_lab.bootstrap import DebugRuntime, Tape
     from agent_lab.domain.limits import Limits
     from agent_lab.testing import ScriptedModel
 
@@ -44,7 +45,7 @@ class OpenRuntimes:
     ) -> DebugRuntime:
         """An open runtime with this agent, or with one of this model and these tools.
 
-        `options` go to DebugRuntime: `session_id`, `history`, `gate`, `outside`. It is closed
+        `options` go to DebugRuntime: `session_id`, `history`, `gate`, `outside`, `tape`. It closes
         when the test's coroutine ends.
         """
         from agent_lab.application.agent import Agent
@@ -82,6 +83,34 @@ def agent_lab_runtime(request: pytest.FixtureRequest) -> Generator[OpenRuntimes]
     with pytest.MonkeyPatch.context() as patch:
         _close_in_test(request.node, runtimes, patch)
         yield runtimes
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--agent-lab-record` has `agent_lab_tape` record anew instead of playing."""
+    group = parser.getgroup("agent_lab")
+    group.addoption(
+        "--agent-lab-record",
+        action="store_true",
+        help="record the cassettes of tests that use agent_lab_tape anew, over the network",
+    )
+
+
+@pytest.fixture
+def agent_lab_tape(request: pytest.FixtureRequest) -> Tape:
+    """The test's cassette, for `agent_lab_runtime(agent, tape=agent_lab_tape)`.
+
+    Its folder is `cassettes/FILE/TEST` beside the test's file. It is played, with no network, or
+    with `--agent-lab-record` written anew.
+    """
+    from agent_lab.bootstrap import open_tape
+
+    name = re.sub(r"[^\w.-]+", "_", request.node.name).strip("_")
+    folder = request.path.parent / "cassettes" / request.path.stem / name
+    record = bool(request.config.getoption("--agent-lab-record"))
+    if record:
+        for old in folder.glob("[0-9][0-9][0-9][0-9].json"):
+            old.unlink()
+    return open_tape(folder, record=record)
 
 
 @pytest.fixture

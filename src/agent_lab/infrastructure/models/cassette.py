@@ -31,13 +31,13 @@ class _Asked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Answered(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """`body` is text, an event a line of the file; `cut` says that it broke off there."""
+    """`body` is text, an event a line of the file; `cut` says how it broke off, if it did."""
 
     status: int
     headers: dict[str, str]
     body: list[str] = []
     body_base64: bytes | None = None
-    cut: bool = False
+    cut: str = ""
 
 
 class Recording(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -137,7 +137,7 @@ class _Recorder(httpx2.AsyncBaseTransport):
         headers = {name: response.headers[name] for name in _HEADERS if name in response.headers}
         stream = cast("httpx2.AsyncByteStream", response.stream)
         answered = _Answered(status=response.status_code, headers=headers)
-        told = _Told(stream, lambda body, cut: self._keep(asked, answered, body, cut=cut))
+        told = _Told(stream, lambda body, cut: self._keep(asked, answered, body, cut))
         return httpx2.Response(
             response.status_code,
             headers=response.headers,
@@ -148,7 +148,7 @@ class _Recorder(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         await self._sockets.aclose()
 
-    def _keep(self, asked: _Asked, answered: _Answered, body: bytes, *, cut: bool) -> None:
+    def _keep(self, asked: _Asked, answered: _Answered, body: bytes, cut: str) -> None:
         answered.cut = cut
         try:
             text = SECRETS.hide(body.decode())
@@ -161,23 +161,27 @@ class _Recorder(httpx2.AsyncBaseTransport):
 class _Told(httpx2.AsyncByteStream):
     """A stream whose whole body is told when it ends, breaks off or is left."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, tell: Callable[[bytes, bool], None]) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, tell: Callable[[bytes, str], None]) -> None:
         self._stream = stream
         self._tell = tell
         self._body = bytearray()
         self._ended = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._stream:
-            self._body += piece
-            yield piece
-        self._end(cut=False)
+        try:
+            async for piece in self._stream:
+                self._body += piece
+                yield piece
+        except httpx2.TransportError as error:
+            self._end(str(error) or type(error).__name__)
+            raise
+        self._end("")
 
     async def aclose(self) -> None:
         await self._stream.aclose()
-        self._end(cut=True)
+        self._end("nobody listened any further")
 
-    def _end(self, *, cut: bool) -> None:
+    def _end(self, cut: str) -> None:
         if not self._ended:
             self._ended = True
             self._tell(bytes(self._body), cut)
@@ -193,19 +197,19 @@ class _Player(httpx2.AsyncBaseTransport):
         if answered.body_base64 is not None:
             body = answered.body_base64
         return httpx2.Response(
-            answered.status, headers=answered.headers, stream=_Played(body, cut=answered.cut)
+            answered.status, headers=answered.headers, stream=_Played(body, answered.cut)
         )
 
 
 class _Played(httpx2.AsyncByteStream):
-    def __init__(self, body: bytes, *, cut: bool) -> None:
+    def __init__(self, body: bytes, cut: str) -> None:
         self._body = body
         self._cut = cut
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield self._body
         if self._cut:
-            raise httpx2.ReadError("the recording breaks off here")
+            raise httpx2.ReadError(self._cut)
 
 
 def _asked(request: httpx2.Request) -> _Asked:

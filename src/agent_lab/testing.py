@@ -6,20 +6,21 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar, copy_context
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from agent_lab.application.agent import Agent
 from agent_lab.application.gate import Gate, HandGate
 from agent_lab.application.ports import Model, Outside
 from agent_lab.application.simulation import Deadlock, SimulatedLoop
 from agent_lab.application.tools import Tool
-from agent_lab.bootstrap import DebugRuntime
+from agent_lab.bootstrap import DebugRuntime, resolve_model
 from agent_lab.domain.dialects.check import DIALECTS, check_history
 from agent_lab.domain.dialects.rendering import written
 from agent_lab.domain.dialects.violations import Violation
 from agent_lab.domain.limits import Limits
 from agent_lab.domain.messages import ChatMessage, FinishReason, Usage
 from agent_lab.domain.thinking import Thinking
+from agent_lab.infrastructure.models.faulty import Faults, FaultyModel
 from agent_lab.infrastructure.models.scripted import (
     ScriptedCall,
     ScriptedError,
@@ -35,6 +36,7 @@ __all__ = [
     "assert_provider_valid",
     "call",
     "fail",
+    "faulty",
     "open_runtime",
     "reply",
     "simulate",
@@ -94,6 +96,34 @@ def fail(
         delay=delay,
         error=ScriptedError(code=code, message=message, hint=hint, may_pass=may_pass),
     )
+
+
+def faulty(
+    model: Model | Callable[..., Any] | str,
+    *,
+    cut_after: int | None = None,
+    stall_after: int | None = None,
+    error: Literal[429, 500, 529] | None = None,
+    retry_after: float | None = None,
+    same_ids: bool = False,
+    wrong_json: bool = False,
+    times: int | None = None,
+) -> FaultyModel:
+    """Any model with faults on purpose, in the first `times` calls of each session or in all.
+
+    `cut_after` events the stream breaks off, `stall_after` events it says nothing more, `error` is
+    a status that comes instead. `same_ids` and `wrong_json` spoil the tool calls. See Faults.
+    """
+    faults = Faults(
+        cut_after=cut_after,
+        stall_after=stall_after,
+        error=error,
+        retry_after=retry_after,
+        same_ids=same_ids,
+        wrong_json=wrong_json,
+        times=times,
+    )
+    return FaultyModel(resolve_model(model), faults)
 
 
 # -- runs that can be told again -----------------------------------------------------------------

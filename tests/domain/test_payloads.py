@@ -44,6 +44,7 @@ def test_a_payload_on_the_wire_says_its_type() -> None:
         "step": 2,
         "reason": "stop",
         "pending": 0,
+        "spent": None,
     }
 
 

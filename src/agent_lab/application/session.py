@@ -58,6 +58,7 @@ class Session:
         self.journal = Journal(now, entries=limits.journal_entries, size=limits.journal_bytes)
         self.loop = loop
         self.conversation = Conversation(agent.tools, limits, history)
+        self.conversation.meter = agent.meter()
         self.queues = RuntimeQueues(
             self, waiting=limits.waiting, calls=limits.calls, output=limits.output
         )

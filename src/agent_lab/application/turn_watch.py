@@ -8,7 +8,6 @@ from agent_lab.application.journal import Entry, Gap
 from agent_lab.application.served import ServedSession
 from agent_lab.domain.errors import RuntimeFailed
 from agent_lab.domain.execution import Outcome, ToolUse
-from agent_lab.domain.messages import Usage
 from agent_lab.domain.payloads import (
     AnyPayload,
     Assistant,
@@ -22,6 +21,7 @@ from agent_lab.domain.payloads import (
     TurnFailed,
     Withdrawn,
 )
+from agent_lab.domain.usage import Spent
 
 OnTool = Callable[[ToolUse, float], object]
 
@@ -42,8 +42,7 @@ class TurnWatch:
         self._after = after
         self._on_tool = on_tool
         self._response: str | None = None
-        self._usage: Usage | None = None
-        self._cost: float | None = None
+        self._turn_spent = self._session_spent = Spent()
         self._tools: dict[tuple[int, str], ToolUse] = {}
         self._round = 0
         self._missed = False
@@ -73,14 +72,13 @@ class TurnWatch:
         """The outcome with what was learnt on the way; of what was never delivered, nothing."""
         if self.turn is None:
             return outcome
-        window = getattr(self.served.runtime.session.model, "context_window", None)
         return msgspec.structs.replace(
             outcome,
             turn=self.turn,
             tool_calls=tuple(self._tools.values()),
-            cost_usd=self._cost,
-            context_used=_used(self._usage),
-            context_max=window if isinstance(window, int) else None,
+            cost_usd=self._turn_spent.cost_usd,
+            context_used=self._session_spent.context_used,
+            context_max=self._session_spent.context_max,
         )
 
     def _take(self, found: Sequence[Entry]) -> None:
@@ -115,7 +113,7 @@ class TurnWatch:
             case Assistant() if mine:
                 self._response = payload.content
             case ModelResponded() if mine:
-                self._used(payload.usage)
+                self._used(payload)
             case ToolCalled() if mine:
                 self._called(payload)
             case ToolReplied() if mine:
@@ -125,11 +123,9 @@ class TurnWatch:
             case _:
                 pass
 
-    def _used(self, usage: Usage | None) -> None:
-        self._usage = usage or self._usage
-        cost = getattr(usage, "cost_usd", None)
-        if isinstance(cost, float):
-            self._cost = cost + (self._cost or 0.0)
+    def _used(self, payload: ModelResponded) -> None:
+        self._turn_spent = payload.turn_spent or self._turn_spent
+        self._session_spent = payload.session_spent or self._session_spent
 
     def _called(self, payload: ToolCalled) -> None:
         self._round = payload.round
@@ -162,10 +158,3 @@ class TurnWatch:
     def _end(self, outcome: Outcome) -> Outcome:
         self.outcome = self.told(outcome)
         return self.outcome
-
-
-def _used(usage: Usage | None) -> int | None:
-    """Tokens of the last model call: what the next one begins with."""
-    if usage is None or usage.input_tokens is None:
-        return None
-    return usage.input_tokens + (usage.output_tokens or 0)

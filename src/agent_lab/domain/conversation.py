@@ -26,11 +26,12 @@ from agent_lab.domain.payloads import (
     AnyPayload,
     Cancelled,
     Done,
-    ModelResponded,
     Retrying,
     TurnFailed,
 )
 from agent_lab.domain.repair import repair, window_start
+from agent_lab.domain.spending import responded
+from agent_lab.domain.usage import Meter
 
 Decided = Sequence[AnyPayload]
 
@@ -62,6 +63,7 @@ class Conversation:
         self._assembly: Assembly | None = None
         self._reply: Reply | None = None
         self._limits = limits
+        self.meter = Meter()
 
     # -- what next -------------------------------------------------------------------------------
 
@@ -137,6 +139,7 @@ class Conversation:
             self.turn += 1
             self.step = 0
             self.in_turn = True
+            self.meter.begin_turn()
         elif not self._attempt and self.step >= self._limits.steps:
             return self._fail(
                 "step_limit",
@@ -176,19 +179,17 @@ class Conversation:
         self._attempt = 0
         self.answers += 1
         self._finish = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
-        responded = ModelResponded(
-            turn=self.turn, step=self.step, finish_reason=self._finish, usage=reply.usage
-        )
+        told = responded(self.meter, reply.usage, self.at, self._finish)
         if len(reply.tool_calls) > self._limits.calls:
             failed = self._fail(
                 "too_many_tool_calls",
                 f"one answer made {len(reply.tool_calls)} tool calls; {self._limits.calls} is most",
                 "tell the model to call fewer tools at a time",
             )
-            return [responded, *failed]
+            return [told, *failed]
         if reply.tool_calls:
-            return [responded, *self.calls.begin(reply, self.answers, self.turn, self.step)]
-        return [responded, *self._text(reply)]
+            return [told, *self.calls.begin(reply, self.answers, self.turn, self.step)]
+        return [told, *self._text(reply)]
 
     def _text(self, reply: Reply) -> Decided:
         self._answered = True
@@ -226,7 +227,8 @@ class Conversation:
 
     def end_turn(self) -> Decided:
         """The turn is done."""
-        done = Done(turn=self.turn, step=self.step, reason=self._finish, pending=len(self.inbox))
+        spent = self.meter.of_turn
+        done = Done(**self.at, reason=self._finish, pending=len(self.inbox), spent=spent)
         self._leave_turn()
         return (done,)
 

@@ -11,6 +11,7 @@ import msgspec
 from agent_lab.domain.dialects import render_body
 from agent_lab.domain.messages import ChatMessage, Mode, ModelRequest, ReplyKind, ToolCall, Usage
 from agent_lab.domain.thinking import Thinking
+from agent_lab.domain.usage import Spent
 
 
 class Payload(msgspec.Struct, frozen=True, gc=False, tag_field="type", kw_only=True):
@@ -108,11 +109,17 @@ class ModelRequested(Payload, frozen=True, gc=False, tag="model_request", kw_onl
 
 
 class ModelResponded(Payload, frozen=True, gc=False, tag="model_response", kw_only=True):
-    """The provider's last word on this call."""
+    """The provider's last word on this call.
+
+    `usage` is the call's; `turn_spent` and `session_spent` are what they came to so far, None as
+    long as no call has told.
+    """
 
     on_output: ClassVar[bool] = True
     finish_reason: str
     usage: Usage | None = None
+    turn_spent: Spent | None = None
+    session_spent: Spent | None = None
 
 
 class Retrying(Payload, frozen=True, gc=False, tag="retrying", kw_only=True):
@@ -224,11 +231,15 @@ class Dropped(Payload, frozen=True, gc=False, tag="dropped", kw_only=True):
 
 
 class Done(Payload, frozen=True, gc=False, tag="done", kw_only=True):
-    """The model answered without calls and nothing waits to steer it."""
+    """The model answered without calls and nothing waits to steer it.
+
+    `spent` is what the turn came to, None if no call of it told.
+    """
 
     on_output: ClassVar[bool] = True
     reason: str
     pending: int
+    spent: Spent | None = None
 
 
 class TurnFailed(Payload, frozen=True, gc=False, tag="error", kw_only=True):

@@ -88,13 +88,19 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 class Meter:
     """Adds up the calls of one session, and of its turn."""
 
-    __slots__ = ("_prices", "_session", "_turn", "_window")
+    __slots__ = ("_prices", "_session", "_told", "_turn", "_window")
 
     def __init__(self, window: int | None = None, prices: Prices | None = None) -> None:
         """`window` is the most tokens the model takes; None if nobody knows."""
         self._window = window
         self._prices = prices
         self._session = self._turn = Spent(context_max=window)
+        self._told = False
+
+    @property
+    def of_turn(self) -> Spent | None:
+        """What the turn came to; None if no call of it told."""
+        return self._turn if self._told else None
 
     @property
     def session(self) -> Spent:
@@ -108,6 +114,7 @@ class Meter:
 
     def begin_turn(self) -> None:
         """The next turn costs nothing yet."""
+        self._told = False
         now = self._session
         self._turn = Spent(
             context_used=now.context_used,
@@ -117,6 +124,7 @@ class Meter:
 
     def add(self, usage: Usage) -> None:
         """One call's numbers."""
+        self._told = True
         dollars = usage.cost_usd
         if dollars is None and self._prices is not None:
             dollars = cost(usage, self._prices)

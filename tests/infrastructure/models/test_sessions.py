@@ -15,8 +15,15 @@ from agent_lab.domain.dialects.check import check_history
 from agent_lab.domain.errors import ModelError
 from agent_lab.domain.payloads import ModelRequested
 from agent_lab.presentation.demo import demo_agent, next_step
-from agent_lab.testing import open_runtime
-from tests.application.helpers_runtime import said, story, take_turn, until
+from agent_lab.testing import ScriptedModel, SeededOutside, faulty, open_runtime
+from tests.application.helpers_runtime import (
+    said,
+    settled,
+    simulated,
+    story,
+    take_turn,
+    until,
+)
 from tests.infrastructure.models.helpers_formats import Call, answer
 from tests.infrastructure.models.helpers_provider import (
     MODELS,
@@ -470,6 +477,30 @@ async def test_a_cancel_closes_the_providers_socket_at_once(dialect: str) -> Non
                 await server.ended.wait()
             assert (await take_turn(runtime))[-1].type == "cancelled"
         assert server.open == 0
+
+
+@pytest.mark.fault("P29")
+@simulated
+async def test_a_wait_is_by_the_loops_clock_and_by_no_other() -> None:
+    """The wall clock jumps while a retry waits; nothing but `loop.time()` is looked at."""
+    limited_ = faulty(ScriptedModel(["ok"], repeat_last=True), error=429, retry_after=40, times=1)
+    jumping = JumpingWall()
+    async with open_runtime(model=limited_, outside=jumping) as runtime:
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        runtime.start("go")
+        await until(runtime, "retrying")
+        jumping.wall = 1e12
+        assert await settled(runtime, seconds=100) is None
+        assert loop.time() - before == pytest.approx(40)
+        assert story(runtime)[-1] == "done"
+
+
+class JumpingWall(SeededOutside):
+    wall = SeededOutside.WALL_TIME
+
+    def wall_time(self) -> float:
+        return self.wall
 
 
 @pytest.mark.scenario("S69")

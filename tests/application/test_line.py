@@ -41,7 +41,7 @@ async def test_a_chat_is_answered_and_its_record_tells_all() -> None:
         assert done.status == "completed"
         assert (done.response, done.error, done.tool_calls) == ("hi: Hello.", None, ())
         assert (done.session_id, done.turn) == ("chat:a", 1)
-        assert (done.context_used, done.context_max, done.cost_usd) == (40, None, None)
+        assert (done.context_used, done.context_max, done.cost_usd) == (30, None, None)
         assert (done.source, done.mcp_key_name) == ("mcp", "laptop")
         assert a.told(one) == ["Started", "Ended"]
 

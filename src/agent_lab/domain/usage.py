@@ -132,7 +132,8 @@ class Meter:
         self._turn = self._added(self._turn, usage, dollars)
 
     def _added(self, spent: Spent, usage: Usage, dollars: float | None) -> Spent:
-        used, window = _most(spent.context_used, usage.context_tokens), self._window
+        filled = usage.input_tokens if usage.context_tokens is None else usage.context_tokens
+        used, window = _most(spent.context_used, filled), self._window
         if window is not None and used is not None and used > window:
             window = used  # the provider took it, so its window is larger than was said
         percent = round(100 * used / window, 1) if used is not None and window else None
@@ -140,7 +141,7 @@ class Meter:
             context_used=used,
             context_max=window,
             context_percent=percent,
-            input_tokens=_sum(spent.input_tokens, usage.context_tokens),
+            input_tokens=_sum(spent.input_tokens, filled),
             output_tokens=_sum(spent.output_tokens, usage.output_tokens),
             cost_usd=_sum(spent.cost_usd, dollars),
         )

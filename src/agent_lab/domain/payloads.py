@@ -109,11 +109,7 @@ class ModelRequested(Payload, frozen=True, gc=False, tag="model_request", kw_onl
 
 
 class ModelResponded(Payload, frozen=True, gc=False, tag="model_response", kw_only=True):
-    """The provider's last word on this call.
-
-    `usage` is the call's; `turn_spent` and `session_spent` are what they came to so far, None as
-    long as no call has told.
-    """
+    """The provider's last word on this call, and what turn and session came to so far."""
 
     on_output: ClassVar[bool] = True
     finish_reason: str
@@ -231,10 +227,7 @@ class Dropped(Payload, frozen=True, gc=False, tag="dropped", kw_only=True):
 
 
 class Done(Payload, frozen=True, gc=False, tag="done", kw_only=True):
-    """The model answered without calls and nothing waits to steer it.
-
-    `spent` is what the turn came to, None if no call of it told.
-    """
+    """The model answered without calls and nothing waits to steer it; `spent` is the turn's."""
 
     on_output: ClassVar[bool] = True
     reason: str

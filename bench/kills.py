@@ -65,9 +65,10 @@ class Server:
     async def start(self) -> None:
         """Start it, and wait for its address."""
         command = [PROGRAM, "serve", "agent.py", "--no-browser"]
-        self.process = await asyncio.create_subprocess_exec(
-            *command, cwd=self._folder, stdout=PIPE, stderr=(self._folder / "log").open("ab")
-        )
+        with (self._folder / "log").open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *command, cwd=self._folder, stdout=PIPE, stderr=log
+            )
         assert self.process.stdout is not None
         async with asyncio.timeout(BOUND):
             line = (await self.process.stdout.readline()).decode()

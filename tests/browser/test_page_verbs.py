@@ -415,7 +415,7 @@ async def test_a_hop_that_stands_at_the_gate_is_shown_until_it_is_released(
 ) -> None:
     gate = HandGate("model")
     async with staged(chromium, Agent("held", model=ScriptedModel(["So."]))) as stage:
-        stage.serving.agents._open_runtime = partial(DebugRuntime, gate=gate)
+        stage.serving.agents._sessions._open_runtime = partial(DebugRuntime, gate=gate)
         desk = await stage.open()
         await desk.say("Go")
         card = desk.page.get_by_role("region", name="Paused: model")

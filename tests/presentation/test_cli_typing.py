@@ -92,6 +92,7 @@ async def typing(folder: Path) -> AsyncIterator[Terminal]:
     async with started(*command, cwd=folder, env=env, **on_terminal) as process:
         os.close(theirs)
         yield Terminal(ours, process, folder)
+        await process.wait()
         asyncio.get_running_loop().remove_reader(ours)
         assert termios.tcgetattr(ours)[3] == before[3], "the terminal is left as it was"
     os.close(ours)

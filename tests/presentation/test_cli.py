@@ -279,6 +279,17 @@ async def test_serve_without_a_file_is_the_demo_and_sigterm_ends_it(folder: Path
     assert err == b"agent-lab: stopping; Ctrl-C again leaves at once\n"
 
 
+async def test_serve_opens_a_history_as_a_session(folder: Path) -> None:
+    (folder / "history.json").write_text('{"messages": [{"role": "user", "content": "Oslo?"}]}')
+    async with started("serve", "--no-browser", "--history", "history.json", cwd=folder) as process:
+        assert process.stderr is not None
+        line = (await process.stderr.readline()).decode()
+        process.terminate()
+        await process.communicate()
+
+    assert re.fullmatch(r"agent-lab: history.json is session s_\w+ of demo\n", line)
+
+
 async def test_serve_on_a_port_in_use_names_a_free_one(folder: Path) -> None:
     async with started("serve", "--no-browser", cwd=folder) as first:
         assert first.stdout is not None

@@ -187,6 +187,26 @@ def test_an_error_is_found_in_its_history(tmp_path: Path) -> None:
     assert other == ("nothing in this history fits that error", False)
 
 
+def test_an_error_is_explained_in_a_history_of_a_file(tmp_path: Path) -> None:
+    file = written(tmp_path, [USER, CALL, USER])
+
+    code, out, err = check(file, "--dialect", "openai_chat", "--explain", UNANSWERED)
+
+    assert (code, err) == (0, "")
+    assert out.startswith("error in message 1 (c1): tool_calls_unanswered")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [(" " * (50 << 20), "over 32 MiB"), ("[" * 5000 + "]" * 5000, "more than 200 deep")],
+)
+def test_a_file_that_is_too_much_is_one_line_and_2(tmp_path: Path, text: str, why: str) -> None:
+    code, out, err = check(written(tmp_path, text), "--dialect", "openai_chat")
+
+    assert (code, out) == (2, "")
+    assert why in err and err.count("\n") == 1
+
+
 def test_explain_is_an_option_of_check(tmp_path: Path) -> None:
     command = [PROGRAM, "check", "--explain", UNANSWERED]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)

@@ -178,6 +178,10 @@ async def settled(server: Server, talk: Talk) -> list[Entry]:
     connection = await server.socket({"type": "attach", "session_id": talk.session_id})
     async with asyncio.timeout(BOUND):
         state = json.loads(await connection.recv())
+        if state["type"] == "error":  # it was told of, and killed before anything was stored
+            await connection.close()
+            assert state["code"] == "unknown_session", state
+            return []
         if state["state"] == "running":
             async for text in connection:
                 said = json.loads(text)
@@ -194,7 +198,7 @@ def faults(talk: Talk, story: list[Entry], notes: Counter[str]) -> list[str]:
     found: list[str] = []
     if [entry["seq"] for entry in story] != list(range(1, len(story) + 1)):
         found.append(f"{talk.name}: the numbers have holes")
-    if any(story[seq - 1] != entry for seq, entry in talk.seen.items()):
+    if any(story[seq - 1 : seq] != [entry] for seq, entry in talk.seen.items()):
         found.append(f"{talk.name}: an entry that was told is not what is stored")
     says: dict[str, Counter[str]] = {}
     for entry in story:

@@ -57,7 +57,10 @@ async def scrolling(browser: Browser, serving: Serving) -> None:
     print(f"nodes in the page {await page.locator('*').count():,}")
     print(f"scrolling: {fps:.0f} frames a second ({frames} frames in {seconds:.1f} s)")
     print(f"the main thread's CPU: {sum(tasks(trace)) / max(frames, 1):.1f} ms a frame")
+    drawn = sum(tasks(trace, "Compositor", "ThreadPoolForegroundWorker", "VizCompositorThread"))
+    print(f"compositing, raster and display on other threads: {drawn / max(frames, 1):.1f} ms a frame")
     print(f"longest task while scrolling: {max(tasks(trace)):.0f} ms")
+    await page.close()
 
 
 async def megabyte(browser: Browser, serving: Serving) -> None:
@@ -101,18 +104,19 @@ def smoothness(trace: Trace) -> tuple[float, int, float]:
     return (len(frames) - 1) / seconds, len(frames), seconds
 
 
-def tasks(trace: Trace) -> list[float]:
-    """The tasks of the page's main thread, in milliseconds of CPU."""
-    mains = {
+def tasks(trace: Trace, *threads: str) -> list[float]:
+    """The tasks of these threads, or of the page's main thread, in milliseconds of CPU."""
+    chosen = {
         (event["pid"], event["tid"])
         for event in trace
-        if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
+        if event["name"] == "thread_name"
+        and event["args"]["name"] in (threads or ("CrRendererMain",))
     }
     return [
         event.get("tdur", event.get("dur", 0)) / 1000
         for event in trace
-        if event["name"] in ("RunTask", "ThreadControllerImpl::RunTask")
-        and (event["pid"], event["tid"]) in mains
+        if event["name"] in ("RunTask", "ThreadControllerImpl::RunTask", "ThreadPool_RunTask")
+        and (event["pid"], event["tid"]) in chosen
     ]
 
 

@@ -58,7 +58,9 @@ async def scrolling(browser: Browser, serving: Serving) -> None:
     print(f"scrolling: {fps:.0f} frames a second ({frames} frames in {seconds:.1f} s)")
     print(f"the main thread's CPU: {sum(tasks(trace)) / max(frames, 1):.1f} ms a frame")
     drawn = sum(tasks(trace, "Compositor", "ThreadPoolForegroundWorker", "VizCompositorThread"))
-    print(f"compositing, raster and display on other threads: {drawn / max(frames, 1):.1f} ms a frame")
+    print(
+        f"compositing, raster and display on other threads: {drawn / max(frames, 1):.1f} ms a frame"
+    )
     print(f"longest task while scrolling: {max(tasks(trace)):.0f} ms")
     await page.close()
 

@@ -191,7 +191,7 @@ class Agents:
             return self._refuse(served, message)
         before = served.last_seq
         with suppress(MessageRejected):  # that is its receipt, and on record
-            served.runtime.start(message)
+            self._sessions.give(served, message)
         if served.last_seq == before:
             first = known.sent.receipt if known else 0
             return Sent(served, message.message_id or "", first, is_repeat=True)

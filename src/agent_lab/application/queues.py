@@ -5,7 +5,8 @@ journal entries, written where an item is added or taken; holding happens in `pu
 """
 
 from asyncio import QueueEmpty, QueueFull
-from typing import Literal, Protocol, TypeVar, cast
+from collections.abc import Coroutine
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from agent_lab.application.gate import Drop, Gate, Hop
 from agent_lab.application.journal import Journal, item_id
@@ -182,16 +183,22 @@ class InputQueue(WorkQueue[ChatMessage]):
         if self._must_wait(item):
             await self.room()
         if self._desk.gate.hold is not None:
-            try:
-                passed = await self._held(item)
-            except BaseException:
-                if item.role == "user":
-                    self._desk.discard(item)  # accepted, and nobody will bring it
-                raise
-            if passed is None:
-                return
-            item = passed
-        self._push(item)
+            await self._bring(item)
+        else:
+            self._push(item)
+
+    def begin_put(self, item: ChatMessage) -> "Coroutine[Any, Any, None] | None":
+        """As put, for a user message whose receipt is wanted now: on record when this returns.
+
+        Gives what is left of the put while the gate is held, to be awaited; None when it is done.
+        """
+        admitted = self._admit(item)
+        if admitted is None:
+            return None
+        if self._desk.gate.hold is not None:
+            return self._bring(admitted)
+        self._push(admitted)
+        return None
 
     def put_nowait(self, item: ChatMessage) -> None:
         """As put, past the gate; QueueFull for a reply that no call wants when there is no room."""
@@ -201,6 +208,17 @@ class InputQueue(WorkQueue[ChatMessage]):
         if self._must_wait(admitted):
             raise QueueFull
         self._push(admitted)
+
+    async def _bring(self, item: ChatMessage) -> None:
+        """Through the gate."""
+        try:
+            passed = await self._held(item)
+        except BaseException:
+            if item.role == "user":
+                self._desk.discard(item)  # accepted, and nobody will bring it
+            raise
+        if passed is not None:
+            self._push(passed)
 
     def _admit(self, item: ChatMessage) -> ChatMessage | None:
         """The message as it goes on, a user's with its receipt; None for a repeat."""

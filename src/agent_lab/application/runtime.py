@@ -1,8 +1,8 @@
 """The runtime: one session, its root task, and the order in which things start and close."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import ReferenceType, ref
 
 from agent_lab.application.agent import Agent
@@ -71,6 +71,10 @@ class Runtime:
         session = self._open()
         session.queues.input.put_nowait(self._message(request))
         return session.queues
+
+    def give(self, message: ChatMessage) -> "Coroutine[Any, Any, None] | None":
+        """As start(), but through the gate: see InputQueue.begin_put for what is given back."""
+        return self._open().queues.input.begin_put(message)
 
     def run(self, request: "DebugRunRequest | ChatMessage | str") -> Run:
         """Run until the session has answered everything: an async iterator of payloads.

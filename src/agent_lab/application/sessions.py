@@ -5,8 +5,9 @@ the agent never waits for somebody to look.
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from contextlib import suppress
+from typing import Any
 
 from agent_lab.application.agent import Agent
 from agent_lab.application.archive import Archive, Dormant
@@ -109,6 +110,16 @@ class Sessions:
         except Exception:
             log.exception("session %s: its pump fell over", served.session_id)
         self.changed(served)
+
+    def give(self, served: ServedSession, message: ChatMessage) -> None:
+        """Put a message into the session's `input`: accepted now, there when the gate lets it.
+
+        Raises MessageRejected, RuntimeClosed and RuntimeFailed.
+        """
+        rest = served.runtime.give(message)
+        if rest is not None:
+            assert self._group is not None, "a session was opened, so the group is"
+            self._group.create_task(_brought(rest), name=f"put {served.session_id}")
 
     def changed(self, served: ServedSession) -> None:
         """Tell who watches that there is news of this session."""
@@ -244,3 +255,9 @@ class Sessions:
         task = group.create_task(served.runtime.close(), name=f"close {served.session_id}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+
+async def _brought(rest: Coroutine[Any, Any, None]) -> None:
+    """The rest of a put. A session that closes meanwhile has given the message its end."""
+    with suppress(QueueClosed):
+        await rest

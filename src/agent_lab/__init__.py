@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from agent_lab.domain.dialects.repair import repair_history
     from agent_lab.domain.dialects.violations import Violation
     from agent_lab.domain.limits import Limits
+    from agent_lab.domain.mcp_server import McpServer
     from agent_lab.domain.messages import ChatMessage, ToolCall
 
 _HOME = {
@@ -25,6 +26,7 @@ _HOME = {
     "DebugRunRequest": "application.request",
     "DebugRuntime": "bootstrap",
     "Limits": "domain.limits",
+    "McpServer": "domain.mcp_server",
     "RuntimeQueues": "application.queues",
     "ToolCall": "domain.messages",
     "Violation": "domain.dialects.violations",
@@ -40,6 +42,7 @@ __all__ = [
     "DebugRunRequest",
     "DebugRuntime",
     "Limits",
+    "McpServer",
     "RuntimeQueues",
     "ToolCall",
     "Violation",

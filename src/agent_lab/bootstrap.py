@@ -11,8 +11,10 @@ from agent_lab.application.agent import Agent
 from agent_lab.application.gate import Gate
 from agent_lab.application.ports import ExecutionStore, Model, Outside
 from agent_lab.application.runtime import Runtime
+from agent_lab.application.tool_server import ToolServer, ToolServers
 from agent_lab.domain.errors import ModelError
 from agent_lab.domain.limits import Limits, LineLimits
+from agent_lab.domain.mcp_server import McpServer
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.infrastructure.system import SystemOutside
 
@@ -41,6 +43,8 @@ class DebugRuntime(Runtime):
         outside: Outside | None = None,
         tape: "Tape | None" = None,
     ) -> None:
+        if agent.mcp_servers and not agent.toolbox.servers:
+            agent = agent.equipped([_server(one) for one in agent.mcp_servers])
         super().__init__(
             agent,
             model_of(agent, tape),
@@ -82,12 +86,40 @@ def open_agents(
     outside, limits = outside or SystemOutside(), line or LineLimits()
     make = partial(DebugRuntime, tape=tape) if tape is not None else DebugRuntime
     archive = Archive(store, outside) if store is not None else None
-    made = Agents(agents, make, outside, idle=idle, grace=grace, archive=archive)
+    agents, servers = _with_servers(agents)
+    made = Agents(agents, make, outside, idle=idle, grace=grace, archive=archive, servers=servers)
     keeper = MemoryKeeper(lambda: asyncio.get_running_loop().time(), lease=limits.lease)
     if executions is None:
         executions = StoredExecutions(store) if store is not None else MemoryExecutions()
     made.guard(ExecutionLine(made, keeper, executions, outside, limits))
     return made
+
+
+def _with_servers(agents: Sequence[Agent]) -> tuple[list[Agent], ToolServers | None]:
+    """The agents with one connection to each MCP server, which those share that name it alike."""
+    made: list[ToolServer] = []
+
+    def server_of(definition: McpServer) -> ToolServer:
+        for server in made:
+            if server.definition == definition:
+                return server
+        made.append(_server(definition))
+        return made[-1]
+
+    ready = [
+        agent.equipped([server_of(one) for one in agent.mcp_servers], shared=True)
+        if agent.mcp_servers
+        else agent
+        for agent in agents
+    ]
+    return ready, ToolServers(made) if made else None
+
+
+def _server(definition: McpServer) -> ToolServer:
+    from agent_lab.infrastructure.mcp_client import connect, prepare
+
+    prepare(definition)
+    return ToolServer(definition, connect)
 
 
 def open_store(where: str) -> "Store | None":

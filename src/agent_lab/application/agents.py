@@ -23,6 +23,7 @@ from agent_lab.application.served import (
     UnknownSession,
 )
 from agent_lab.application.sessions import Sessions
+from agent_lab.application.tool_server import ToolServers
 from agent_lab.domain.errors import (
     MessageRejected,
     SessionMismatch,
@@ -54,10 +55,11 @@ class Agents:
         idle: int = 200,
         grace: float = 2.0,
         archive: Archive | None = None,
+        servers: ToolServers | None = None,
     ) -> None:
         """`grace`: seconds that close() gives all sessions together. Names must differ.
 
-        `archive` stores the sessions; it is closed with the agents.
+        `archive` stores the sessions; it is closed with the agents, and so are the MCP `servers`.
         """
         self._agents = {agent.name: agent for agent in agents}
         if len(self._agents) < len(agents) or not agents:
@@ -69,6 +71,7 @@ class Agents:
         self._known = self._sessions.known
         self._known.update((name, {}) for name in self._agents)
         self._line: ExecutionLine | None = None
+        self._servers = servers
 
     # -- what there is ---------------------------------------------------------------------------
 
@@ -227,6 +230,8 @@ class Agents:
     # -- opening and closing ---------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
+        if self._servers is not None:
+            await self._servers.__aenter__()
         group = await self._sessions.open_all(list(self._agents.values()))
         if self._line is not None:
             await self._line.open(group)
@@ -242,6 +247,8 @@ class Agents:
             await self.close()
         finally:
             await self._sessions.leave()
+            if self._servers is not None:
+                await self._servers.__aexit__(None, None, None)
 
     async def close(self) -> None:
         """Close all sessions at once, within the grace; may be called twice. See Sessions.close."""

@@ -118,6 +118,9 @@ class ChatAgent:
 
     async def _call_model(self, nudge: Nudge, foreign: Foreign) -> None:
         session, conversation = self._session, self._conversation
+        if session.agent.toolbox.servers and session.agent.toolbox.is_starting:
+            await session.agent.toolbox.started()
+            return  # something may have come meanwhile: ask again
         if session.gate.hold is not None:
             await session.gate.hold(Hop("model"))
             if session.queues.input.qsize() or not isinstance(

@@ -90,7 +90,7 @@ class Crew:
         return self._dismissed or self._root.cancelling() > 0 or self._root.done()
 
     async def _work(self) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with self._session.agent.toolbox.opened(), asyncio.TaskGroup() as group:
             self._group = group
             self._chat.replace()
             self._events.spawn()

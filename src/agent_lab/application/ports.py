@@ -2,12 +2,15 @@
 
 from asyncio import AbstractEventLoop, Future
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, runtime_checkable
 
 from agent_lab.domain.activity import Activity, ActivityQuery
 from agent_lab.domain.admission import Answer, Lease, Room, Ticket
-from agent_lab.domain.errors import StorageError
+from agent_lab.domain.errors import McpError, StorageError
 from agent_lab.domain.execution import Broken, Execution, ExecutionQuery
+from agent_lab.domain.limits import McpLimits
+from agent_lab.domain.mcp_server import McpServer, Offer
 from agent_lab.domain.messages import ModelEvent, ModelRequest, Reply
 from agent_lab.domain.records import Change, Record, RecordKind, Row, Taken
 
@@ -211,4 +214,35 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Store what waits, unless a fault stands in the way, and let go; may be called twice."""
+        ...
+
+
+class Connection(Protocol):
+    """A live connection to one server. What goes wrong with a call is raised as McpError."""
+
+    async def tools(self, most: int) -> Sequence[Offer]:
+        """What it offers now, at most so many."""
+        ...
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> str:
+        """What the tool gives, as text. Cancelled, the server is told so."""
+        ...
+
+    async def gone(self) -> McpError:
+        """Wait until the connection ends by itself; why it did."""
+        ...
+
+    @property
+    def junk(self) -> int:
+        """How many lines came that are no messages."""
+        ...
+
+
+class Connect(Protocol):
+    """Opens connections; `changed` is called when the server's tools are other ones now."""
+
+    def __call__(
+        self, server: McpServer, limits: McpLimits, changed: Callable[[], object]
+    ) -> AbstractAsyncContextManager[Connection]:
+        """A connection for as long as the `async with` lasts; raises McpError."""
         ...

@@ -25,7 +25,7 @@ class Calls:
 
     def __init__(self, history: list[ChatMessage], tools: Collection[str]) -> None:
         self._history = history
-        self._tools = frozenset(tools)
+        self._tools = tools  # the agent's own, which grow as its MCP servers come
         self.current: Round | None = None
 
     @property

@@ -24,6 +24,8 @@ Faces and the registry of agents have errors of their own below AgentLabError, i
         UnknownExecution     no such execution, or not of this agent
         NotAdmitted          refused before it was accepted; `code`, `retry_after`
       ToolDefinitionError    the programmer of a tool: no name, no schema
+      McpError               an MCP server did not do its part; `code` says how
+        McpToolFailed        it ran the tool, which failed
       ModelError             the model could not answer; `code`, `hint`, `may_pass`
         ScriptExhausted      a scripted model past its last reply
       StorageError           whoever keeps or reads what is stored; `code` says why
@@ -177,6 +179,30 @@ class NotAdmitted(ExecutionError):
 
 class ToolDefinitionError(AgentLabError):
     """A function that cannot be a tool."""
+
+
+McpCode = Literal["mcp_bad_message", "mcp_gone", "mcp_refused", "mcp_timeout"]
+
+
+class McpError(AgentLabError):
+    """An MCP server did not do its part; the model reads the text, with its code, as a reply.
+
+    `mcp_gone`: it ended, or cannot be reached. `mcp_timeout`: it gave no answer in time.
+    `mcp_bad_message`: what it said is no MCP. `mcp_refused`: it answered with an error of its own.
+    """
+
+    def __init__(self, code: McpCode, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code: McpCode = code
+        self.message = message
+
+
+class McpToolFailed(McpError):
+    """The server ran the tool, and the tool failed; what it says is for the model alone."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("mcp_refused", message)
+        self.args = (message,)
 
 
 class ModelError(AgentLabError):

@@ -107,3 +107,24 @@ class LineLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks of one list that are under way at once."""
     keys: float = 86_400.0
     """How long an idempotency key is honoured."""
+
+
+class McpLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of what MCP servers may do here. Times are seconds on the loop's clock."""
+
+    retry: float = 0.5
+    """Wait before a server that went is started again; doubled each time it fails."""
+    retry_most: float = 30.0
+    """Longest such wait."""
+    steady: float = 30.0
+    """A server that held out so long begins again with the shortest wait."""
+    schema: int = 64 << 10
+    """Bytes of one tool's schema; a tool with a larger one is left out."""
+    description: int = 8 << 10
+    """Characters of one tool's description; what is longer is cut."""
+    tools: int = 256
+    """Tools taken of one server."""
+    line: int = 16 << 20
+    """Bytes of one message of a server."""
+    stderr: int = 4 << 10
+    """Bytes kept of what a server says last on standard error."""

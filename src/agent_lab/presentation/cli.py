@@ -30,6 +30,14 @@ BaseUrl = Annotated[
     str | None,
     typer.Option(metavar="URL", help="A server that speaks the model's format, for every agent."),
 ]
+Mcp = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mcp",
+        metavar="NAME=COMMAND|URL",
+        help="An MCP server whose tools every agent gets, as NAME__tool; may be repeated.",
+    ),
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 app = typer.Typer(
@@ -128,6 +136,7 @@ def serve(
         typer.Option(metavar="FILE", help="Open this history as a session of the first agent."),
     ] = None,
     base_url: BaseUrl = None,
+    mcp: Mcp = None,
     record: Record = None,
     replay: Replay = None,
     debug: Debug = False,
@@ -141,10 +150,10 @@ def serve(
     screen = _Screen()
     from agent_lab.bootstrap import model_of, open_agents, open_store, open_tape
     from agent_lab.presentation.commands.serve import agents_of, serve
-    from agent_lab.presentation.commands.wire import at, tape_for
+    from agent_lab.presentation.commands.wire import at, tape_for, with_tools
 
     tape = tape_for(record, replay, open_tape)
-    agents = [at(base_url, agent) for agent in agents_of(files or [])]
+    agents = [with_tools(mcp, at(base_url, agent)) for agent in agents_of(files or [])]
     for agent in agents:
         model_of(agent, tape)  # better now than on the first message
     return serve(
@@ -168,6 +177,7 @@ def run(
         bool, typer.Option("--json", help="Print each journal entry as a line of JSON.")
     ] = False,
     base_url: BaseUrl = None,
+    mcp: Mcp = None,
     record: Record = None,
     replay: Replay = None,
     debug: Debug = False,
@@ -181,12 +191,12 @@ def run(
     screen = _Screen()
     from agent_lab.bootstrap import DebugRuntime, open_tape
     from agent_lab.presentation.commands.run import run
-    from agent_lab.presentation.commands.wire import at, tape_for
+    from agent_lab.presentation.commands.wire import at, tape_for, with_tools
 
     tape = tape_for(record, replay, open_tape)
     return run(
         screen,
-        lambda agent: DebugRuntime(at(base_url, agent), tape=tape),
+        lambda agent: DebugRuntime(with_tools(mcp, at(base_url, agent)), tape=tape),
         words or [],
         as_json=as_json,
     )

@@ -1,10 +1,11 @@
-"""Options of the commands that talk to providers: another address, and cassettes."""
+"""Options of the commands that run agents: another address, cassettes, MCP servers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from agent_lab.application.agent import Agent
+from agent_lab.domain.mcp_server import server_said
 from agent_lab.presentation.commands.screen import Unusable
 
 Tape = TypeVar("Tape")
@@ -14,6 +15,12 @@ def at(base_url: str | None, agent: Agent) -> Agent:
     """The agent, with its model at this address if one is given."""
     if base_url is not None:
         agent.base_url = base_url
+    return agent
+
+
+def with_tools(mcp: Sequence[str] | None, agent: Agent) -> Agent:
+    """The agent, with the tools of these servers (`NAME=COMMAND`, `NAME=URL`) besides its own."""
+    agent.add_servers([server_said(text) for text in mcp or ()])
     return agent
 
 

@@ -25,12 +25,15 @@ from agent_lab.application.served import (
 from agent_lab.application.sessions import Sessions
 from agent_lab.application.tool_server import ToolServers
 from agent_lab.domain.errors import (
+    AnswerRefused,
     MessageRejected,
     SessionMismatch,
 )
+from agent_lab.domain.hand_payloads import PermissionResolved
 from agent_lab.domain.inbox import REFUSALS, digest_of
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.domain.payloads import Accepted, Rejected
+from agent_lab.domain.permission import PermissionAnswer
 
 __all__ = ["Agents", "AgentsClosed", "OpenRuntime", "UnknownAgent", "UnknownSession"]
 
@@ -199,6 +202,29 @@ class Agents:
             first = known.sent.receipt if known else 0
             return Sent(served, message.message_id or "", first, is_repeat=True)
         return self._receipt(served, message, before)
+
+    def permit(
+        self, served: ServedSession, request_id: str, answer: PermissionAnswer
+    ) -> PermissionResolved:
+        """Answer a permission request of this session; see PermissionDesk.answer.
+
+        Raises AnswerRefused, with `prompt_elsewhere` for a request that another session made.
+        """
+        desk = served.runtime.permissions
+        others = (one.runtime.permissions for one in self._sessions.by_id.values())
+        if not desk.knows(request_id) and any(other.knows(request_id) for other in others):
+            raise AnswerRefused(
+                "prompt_elsewhere",
+                f"permission request {request_id!r} is not of session {served.session_id!r}",
+                "answer it in the session that asks",
+            )
+        return desk.answer(
+            request_id,
+            answer.decision,
+            arguments=answer.arguments,
+            message=answer.message,
+            sha256=answer.sha256,
+        )
 
     def _receipt(self, served: ServedSession, message: ChatMessage, before: int) -> Sent:
         _, entries = served.runtime.session.journal.read(before, 1)

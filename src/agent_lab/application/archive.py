@@ -128,6 +128,7 @@ class Archive:
         conversation = session.conversation
         conversation.turn, conversation.call = recovered.turn, recovered.call
         conversation.answers = recovered.answers
+        conversation.calls.permissions = recovered.permissions
         known = {key: digest_of(said) for key, (_, said) in recovered.accepted.items()}
         conversation.inbox.restore(known, recovered.waiting.values())
         session.journal.resume(_newest(saved, session, served.offset), body.last_seq)

@@ -37,6 +37,26 @@ class Outcome(msgspec.Struct, frozen=True):
     kind: ReplyKind = "result"
 
 
+def misfit(tool: Tool, arguments: dict[str, Any]) -> Outcome | None:
+    """What a call with these arguments comes to if they do not fit the tool, else None."""
+    try:
+        tool.bind(arguments)
+    except BaseException as error:  # it never awaits, so this is no cancellation
+        return _bad_arguments(tool, error)
+    return None
+
+
+def asks(tool: Tool, arguments: dict[str, Any]) -> tuple[bool, str | None]:
+    """Whether somebody has to allow this call; a `needs_approval` that raises says so, and why."""
+    if isinstance(tool.needs_approval, bool):
+        return tool.needs_approval, None
+    try:
+        own = msgspec.json.decode(msgspec.json.encode(arguments))  # what runs is what was asked
+        return bool(tool.needs_approval(own)), None
+    except BaseException as error:  # it never awaits, so this is no cancellation
+        return True, said(error)
+
+
 async def run_async(
     tool: Tool,
     arguments: dict[str, Any],

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Literal
 
-from agent_lab.application.boundary import Outcome, run_async, run_in_thread
+from agent_lab.application.boundary import Outcome, misfit, run_async, run_in_thread
 from agent_lab.application.foreign import Foreign
 from agent_lab.application.gate import Drop, Hop
 from agent_lab.application.nudge import Nudge
@@ -33,7 +33,8 @@ class Runner:
 class EventAgent:
     """Runs tools, several at a time: there is always a spare runner, up to the limit.
 
-    No task is made for a call. A call is closed in the conversation when its limit runs out or it
+    No task is made for a call, and one that waits for somebody's permission has no runner: it comes
+    again when it is allowed. A call is closed in the conversation when its limit runs out or it
     is cancelled; its runner is then thrown out of the tool, and a tool that holds on for longer
     than the grace is abandoned: counted, and its runner replaced.
     """
@@ -41,6 +42,7 @@ class EventAgent:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._conversation = session.conversation
+        self._permissions = session.permissions
         self._is_stopping = session.is_stopping  # of this crew; a later crew has its own
         self._busy: dict[str, Runner] = {}
         self._runners: set[Runner] = set()
@@ -83,6 +85,8 @@ class EventAgent:
             if not self._conversation.calls.is_open(call.round, call.call_id):
                 return
             tool, passed = session.agent.tools[call.name], call
+            if tool.needs_approval is not False and not self._may_run(tool, call):
+                return
             if session.gate.hold is not None:
                 held = await self._pass_gate(tool, call)
                 if held is None:
@@ -148,12 +152,28 @@ class EventAgent:
                 queue.put_nowait(reply)  # the call was closed while its reply stood at the gate
             raise
 
+    def _may_run(self, tool: Tool, call: ToolCalled) -> bool:
+        """Whether a call that may need permission can run now; nobody is asked of one that cannot.
+
+        If not it has its reply, or comes again when somebody allows it.
+        """
+        if (bad := misfit(tool, call.arguments)) is not None:
+            self._session.queues.input.put_nowait(_reply(call, bad))
+            return False
+        return self._permissions.admits(tool, call)
+
     async def _pass_gate(self, tool: Tool, call: ToolCalled) -> ToolCalled | None:
-        """The call as the gate lets it pass; None if it was dropped, or closed meanwhile."""
+        """The call as the gate lets it pass; None if it was dropped, or closed meanwhile.
+
+        Other arguments than were allowed are asked for anew.
+        """
         held = await self._hold("tool", call)
         if held is not None and not tool.is_async:
             held = await self._hold("thread", held)
-        return held if self._conversation.calls.is_open(call.round, call.call_id) else None
+        if held is None or not self._conversation.calls.is_open(call.round, call.call_id):
+            return None
+        changed = held is not call and tool.needs_approval is not False
+        return None if changed and not self._may_run(tool, held) else held
 
     async def _hold(self, kind: Literal["tool", "thread"], call: ToolCalled) -> ToolCalled | None:
         """Pass the gate; None if the call was dropped there."""
@@ -182,6 +202,8 @@ class EventAgent:
             grace = self._session.limits.grace
             busy.nudge()
             self._session.clock.set(busy, grace, lambda: self._abandon(busy))
+        if self._permissions.alarms:
+            self._permissions.call_closed(call_id)
         if self._session.queues.events.holds(call_id):
             for runner in self._runners:  # one of them stands at the gate with this call
                 if runner.call is None:

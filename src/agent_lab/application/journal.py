@@ -19,6 +19,7 @@ from agent_lab.domain.payloads import (
     Edited,
     Imported,
     LateReply,
+    PermissionResolved,
     QueueOp,
     Text,
     ToolCalled,
@@ -245,6 +246,7 @@ _LONG: dict[type, Callable[[Any], int]] = {
     Accepted: _content,
     Text: lambda payload: len(payload.text),
     Edited: lambda payload: len(str(payload.before)) + len(str(payload.after)),
+    PermissionResolved: lambda payload: len(str(payload.arguments)),
     Imported: lambda payload: len(str(payload.message)),
 }
 """How long the text is in a payload that may be long."""

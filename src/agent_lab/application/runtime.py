@@ -10,6 +10,7 @@ from agent_lab.application.clock import running_loop
 from agent_lab.application.crew import Crew
 from agent_lab.application.gate import Gate, OpenGate
 from agent_lab.application.journal import Entry, Gap
+from agent_lab.application.permissions import PermissionDesk
 from agent_lab.application.ports import Model, Outside
 from agent_lab.application.queues import RuntimeQueues
 from agent_lab.application.run import Run
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 class Runtime:
     """One session with one agent, from the first `start()` to `close()`.
 
-    Nothing runs before the first `start()` or `run()`. Use it as `async with`, or call `close()`
-    when done.
+    Nothing runs before the first `start()` or `run()`. Use it as `async with`, or call `close()`.
     """
 
     def __init__(
@@ -95,10 +95,10 @@ class Runtime:
     def _bar_other_run(self, run: Run | None) -> None:
         live = self._run() if self._run is not None else None
         if live is not None and live is not run and live.is_live:
-            raise AlreadyRunning(
+            said = (
                 f"session {self.session_id!r} has a live run; put the message on its input queue, "
-                "or wait for the run's end"
             )
+            raise AlreadyRunning(f"{said}or wait for the run's end")
 
     def follow(self, after: int = 0) -> AsyncIterator[Sequence[Entry] | Gap]:
         """Journal entries after `after`, in batches, as they are written; see Journal.follow."""
@@ -125,6 +125,11 @@ class Runtime:
     def edit(self, message_id: str, content: str) -> bool:
         """Change what a message that is not delivered yet says; False as for withdraw."""
         return self.session.edit(message_id, content)
+
+    @property
+    def permissions(self) -> PermissionDesk:
+        """Tool calls that wait for somebody's permission (`pending`), and `answer()`."""
+        return self.session.permissions
 
     # -- what there is ---------------------------------------------------------------------------
 
@@ -259,9 +264,8 @@ class Runtime:
         """A worker fell over; too many in a minute close the session."""
         session = self.session
         said = f"a worker crashed: {type(error).__name__}: {error}"
-        self._stop_turn(
-            "internal", said, "this is a fault of agent_lab; the worker was started again"
-        )
+        hint = "this is a fault of agent_lab; the worker was started again"
+        self._stop_turn("internal", said, hint)
         now = session.loop.time()
         self._crashes = [*(at for at in self._crashes if at >= now - 60), now]
         if len(self._crashes) >= session.limits.crashes:

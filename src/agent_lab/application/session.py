@@ -14,6 +14,7 @@ from agent_lab.application.boundary import Abandoned
 from agent_lab.application.clock import SessionClock
 from agent_lab.application.gate import Gate
 from agent_lab.application.journal import Journal
+from agent_lab.application.permissions import PermissionDesk
 from agent_lab.application.ports import Model, Outside
 from agent_lab.application.queues import RuntimeQueues
 from agent_lab.domain.conversation import Conversation
@@ -66,6 +67,7 @@ class Session:
             AnyPayload
         ] = []  # a deque weighs 0.6 KiB, and this is nearly always empty
         self.abandoned = Abandoned()
+        self.permissions = PermissionDesk(self, agent.tools)
         self.nudge_chat: Callable[[], None] = _nobody
         self.call_closed: Callable[[str], None] = _nobody
         self.is_stopping: Callable[[], bool] = bool

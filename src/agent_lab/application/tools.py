@@ -13,17 +13,41 @@ from agent_lab.domain.messages import ToolSchema
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}").fullmatch  # OpenAI and Anthropic answer 400 otherwise
 
 
+Approval = bool | Callable[[dict[str, Any]], bool]
+"""Which calls of a tool somebody has to allow: none, all, or those this is true of."""
+
+
 class Tool:
     """A function the model may call.
 
     `schema` is what the model is told. Calling the tool calls the function. `timeout` is in
-    seconds; None means the session's limit.
+    seconds; None means the session's limit. `needs_approval` says which calls somebody has to
+    allow before they run: none, all, or those whose arguments it is true of.
     """
 
-    __slots__ = ("_arguments", "_names", "function", "is_async", "schema", "timeout")
+    __slots__ = (
+        "_arguments",
+        "_names",
+        "function",
+        "is_async",
+        "needs_approval",
+        "schema",
+        "timeout",
+    )
 
-    def __init__(self, function: Callable[..., Any], *, timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        timeout: float | None = None,
+        needs_approval: Approval = False,
+    ) -> None:
         """Read the function's signature; raises ToolDefinitionError for one without a schema."""
+        if not isinstance(needs_approval, bool) and not _is_predicate(needs_approval):
+            raise ToolDefinitionError(
+                f"tool {function.__name__!r}: needs_approval is {needs_approval!r}; give True, "
+                "False, or a plain function of the arguments (a dict) that gives a bool"
+            )
         if not _NAME(function.__name__):
             raise ToolDefinitionError(
                 f"a tool cannot be named {function.__name__!r}: providers take 1 to 64 letters, "
@@ -31,6 +55,7 @@ class Tool:
             )
         self.function = function
         self.timeout = timeout
+        self.needs_approval = needs_approval
         self.is_async = inspect.iscoroutinefunction(function)
         self._arguments = _arguments_type(function)
         self._names = self._arguments.__struct_fields__
@@ -59,22 +84,33 @@ class Tool:
 @overload
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
-def tool(*, timeout: float | None = None) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    *, timeout: float | None = None, needs_approval: Approval = False
+) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
 def tool(
-    function: Callable[..., Any] | None = None, /, *, timeout: float | None = None
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    timeout: float | None = None,
+    needs_approval: Approval = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a function, sync or async.
 
     The JSON Schema comes from the type hints, the description from the docstring. A sync function
     runs in a thread of its own, so it may block. `timeout` is in seconds.
+
+    With `needs_approval=True` each call waits until somebody allows it: on the page, in the
+    terminal, or with `runtime.permissions.answer()`. A function of the arguments, as the dict that
+    the model gave, says which calls do; it runs on the event loop and must not block. One that
+    raises asks. A call that nobody answers within `Limits.permission` is denied.
     """
     if function is not None:
         return Tool(function)
 
     def decorate(decorated: Callable[..., Any]) -> Tool:
-        return Tool(decorated, timeout=timeout)
+        return Tool(decorated, timeout=timeout, needs_approval=needs_approval)
 
     return decorate
 
@@ -82,6 +118,11 @@ def tool(
 def as_tool(candidate: Tool | Callable[..., Any]) -> Tool:
     """A plain function given where a tool is wanted is made one."""
     return candidate if isinstance(candidate, Tool) else Tool(candidate)
+
+
+def _is_predicate(candidate: object) -> bool:
+    """Whether it can be asked at once; a coroutine function would always seem to say yes."""
+    return callable(candidate) and not inspect.iscoroutinefunction(candidate)
 
 
 def _arguments_type(function: Callable[..., Any]) -> type[msgspec.Struct]:

@@ -10,6 +10,7 @@ from agent_lab.domain.payloads import (
     ToolCalled,
     ToolReplied,
 )
+from agent_lab.domain.permission import Permissions
 from agent_lab.domain.rounds import Round, closing_reply, parse_calls
 from agent_lab.domain.thinking import Thinking, cleaned
 
@@ -21,12 +22,13 @@ class Calls:
     OpenAI and Anthropic refuse a message between a call and its reply.
     """
 
-    __slots__ = ("_history", "_tools", "current")
+    __slots__ = ("_history", "_tools", "current", "permissions")
 
     def __init__(self, history: list[ChatMessage], tools: Collection[str]) -> None:
         self._history = history
         self._tools = tools  # the agent's own, which grow as its MCP servers come
         self.current: Round | None = None
+        self.permissions = Permissions()
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -85,15 +87,20 @@ class Calls:
 
     def close(
         self, round_: int, call_id: str, kind: ReplyKind, detail: str = ""
-    ) -> list[ToolReplied]:
-        """Close an open call without its tool; nothing for any other."""
+    ) -> list[AnyPayload]:
+        """Close an open call without its tool; nothing for any other.
+
+        Nobody can allow it any more: a permission request of it is denied.
+        """
         current = self.current
         if current is None or not self.is_open(round_, call_id):
             return []
+        why = "lost" if kind == "lost" else "interrupted"
+        denied = self.permissions.call_closed(round_, call_id, why)
         reply = closing_reply(current.calls[call_id], kind, round_, detail=detail)
-        return [self._close(current, reply)]
+        return [*denied, self._close(current, reply)]
 
-    def close_all(self, kind: ReplyKind) -> list[ToolReplied]:
+    def close_all(self, kind: ReplyKind) -> list[AnyPayload]:
         """Close every open call."""
         return [r for call_id in self.open for r in self.close(self.round, call_id, kind)]
 

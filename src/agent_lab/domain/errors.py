@@ -18,6 +18,7 @@ Faces and the registry of agents have errors of their own below AgentLabError, i
       GateError              whoever holds the gate
         UnknownHop           no such hop is parked
         HopRefused           this hop cannot be dropped, edited or swapped
+      AnswerRefused          whoever answers a permission request; `code` says why
       ExecutionError         whoever asks for or ends an execution
         InvalidTransition    a step that no execution can take
           AlreadyTerminal    it has its end; `status` is which
@@ -119,6 +120,30 @@ class UnknownHop(GateError):
 
 class HopRefused(GateError):
     """This kind of hop does not take this verdict."""
+
+
+AnswerCode = Literal[
+    "arguments_changed",
+    "bad_arguments",
+    "bad_decision",
+    "prompt_closed",
+    "prompt_elsewhere",
+    "prompt_unknown",
+]
+
+
+class AnswerRefused(AgentLabError):
+    """An answer to a permission request that does not count; nothing has changed by it.
+
+    `prompt_unknown`: no such request. `prompt_closed`: it has its one answer. `prompt_elsewhere`:
+    another session asks it. `arguments_changed`: the answer is for other arguments than the
+    request's. `bad_arguments`: the new arguments do not fit the tool. `bad_decision`: no answer.
+    """
+
+    def __init__(self, code: AnswerCode, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.code: AnswerCode = code
+        self.hint = hint
 
 
 class ExecutionError(AgentLabError):

@@ -20,6 +20,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Most of a wait that a provider asks for."""
     tool_timeout: float = 30.0
     """Longest tool call, unless the tool has a `timeout` of its own."""
+    permission: float = 3600.0
+    """Longest wait of a tool call for somebody's permission; then it is denied."""
     parallel_tools: int = 8
     """Tool calls that run at the same time."""
     grace: float = 2.0
@@ -78,6 +80,7 @@ _LEAST = {
     "retry_delay": 0,
     "retry_after": 0,
     "tool_timeout": 0,
+    "permission": 0,
     "grace": 0,
     "text_interval": 0,
     "tool_output": 0,

@@ -6,28 +6,19 @@ A payload is what was decided; an entry is a payload with its number and its tim
 
 from typing import Any, ClassVar, Literal, get_args
 
-import msgspec
-
 from agent_lab.domain.dialects import render_body
+from agent_lab.domain.hand_payloads import (
+    Dropped,
+    Edited,
+    Paused,
+    PermissionRequested,
+    PermissionResolved,
+    Resumed,
+)
 from agent_lab.domain.messages import ChatMessage, Mode, ModelRequest, ReplyKind, ToolCall, Usage
+from agent_lab.domain.payload import Payload
 from agent_lab.domain.thinking import Thinking
 from agent_lab.domain.usage import Spent
-
-
-class Payload(msgspec.Struct, frozen=True, gc=False, tag_field="type", kw_only=True):
-    """Base of the closed union. `turn` and `step` count from 1; None outside a turn."""
-
-    type: ClassVar[str]
-    """The payload's name on the wire."""
-    on_output: ClassVar[bool] = False
-    """Whether it goes to the `output` queue too."""
-    turn: int | None = None
-    step: int | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The payload as it goes on the wire."""
-        return msgspec.json.decode(msgspec.json.encode(self))
-
 
 # -- receipts of a user message ------------------------------------------------------------------
 
@@ -187,42 +178,6 @@ class LateReply(Payload, frozen=True, gc=False, tag="late_reply", kw_only=True):
     is_error: bool
 
 
-# -- a hand on the gate --------------------------------------------------------------------------
-
-
-class Paused(Payload, frozen=True, gc=False, tag="paused", kw_only=True):
-    """A hop is parked at the gate; this entry's seq is the hop's number."""
-
-    hop: Literal["put", "take", "model", "tool", "thread"]
-    queue: Literal["input", "events"] | None
-    item: str
-
-
-class Resumed(Payload, frozen=True, gc=False, tag="resumed", kw_only=True):
-    """The parked hop passed, or nobody waits for it any more; `why` says which."""
-
-    hop: int
-    why: str
-
-
-class Edited(Payload, frozen=True, gc=False, tag="edited", kw_only=True):
-    """Content or arguments were changed, at the gate (`hop`) or while the message waited."""
-
-    hop: int | None
-    item: str
-    before: str | dict[str, Any]
-    after: str | dict[str, Any]
-    why: str
-
-
-class Dropped(Payload, frozen=True, gc=False, tag="dropped", kw_only=True):
-    """The parked hop was thrown away; the call closes as lost, the message as withdrawn."""
-
-    hop: int
-    item: str
-    why: str
-
-
 # -- ends of a turn ------------------------------------------------------------------------------
 
 
@@ -279,6 +234,8 @@ AnyPayload = (
     | ToolStarted
     | ToolReplied
     | LateReply
+    | PermissionRequested
+    | PermissionResolved
     | Paused
     | Resumed
     | Edited

@@ -14,10 +14,13 @@ from agent_lab.domain.payloads import (
     Done,
     Edited,
     ModelResponded,
+    PermissionRequested,
+    PermissionResolved,
     ToolReplied,
     TurnFailed,
     Withdrawn,
 )
+from agent_lab.domain.permission import Permissions
 from agent_lab.domain.records import Requested, Stored
 from agent_lab.domain.rounds import closing_reply
 
@@ -27,7 +30,8 @@ class Recovered(msgspec.Struct):
 
     `history`, `turn`, `call` and `answers` are the conversation's. `accepted` has every accepted
     message by id, as it was sent, with the number of its receipt; `waiting` those that were neither
-    delivered nor withdrawn. `title` is the first message.
+    delivered nor withdrawn. `title` is the first message. `permissions` has what was asked, and
+    which tools were allowed for the session.
     """
 
     history: list[ChatMessage] = []
@@ -41,6 +45,7 @@ class Recovered(msgspec.Struct):
     waiting: dict[str, ChatMessage] = {}
     open: dict[str, ToolCall] = {}
     replies: dict[str, ChatMessage] = {}
+    permissions: Permissions = msgspec.field(default_factory=Permissions)
 
     def take(self, seq: int, payload: Stored) -> None:
         """Hear the next entry."""
@@ -64,15 +69,21 @@ class Recovered(msgspec.Struct):
                 self._said(payload)
             case ToolReplied():
                 self._replied(payload)
+            case PermissionRequested() | PermissionResolved():
+                self.permissions.hear(payload)
             case Done() | TurnFailed() | Cancelled():
                 self.in_turn, self.step = False, None
             case _:
                 pass
 
     def ends(self) -> list[AnyPayload]:
-        """What closes the turn that a crash left: a reply to each open call, and its end."""
+        """What closes the turn that a crash left: a reply to each open call, and its end.
+
+        Before them what closes each permission request: nobody can answer it any more.
+        """
         if not self.in_turn:
             return []
+        asked = [asked.resolved("deny", "lost") for asked in self.permissions.waiting.values()]
         lost = [self._lost(call) for call in self.open.values() if call.id not in self.replies]
         end = TurnFailed(
             turn=self.turn,
@@ -82,7 +93,7 @@ class Recovered(msgspec.Struct):
             hint="what was finished is in the history; send a message to go on",
             pending=len(self.waiting),
         )
-        return [*lost, end]
+        return [*asked, *lost, end]
 
     def _lost(self, call: ToolCall) -> ToolReplied:
         said = closing_reply(call, "lost", None)

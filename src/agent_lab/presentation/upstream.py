@@ -5,6 +5,7 @@ from typing import assert_never
 from agent_lab.application.agents import Agents
 from agent_lab.application.served import Sent, ServedSession
 from agent_lab.domain.messages import ChatMessage
+from agent_lab.domain.permission import PermissionAnswer
 from agent_lab.presentation.strict import Refused
 from agent_lab.presentation.wire import (
     AttachFrame,
@@ -13,6 +14,7 @@ from agent_lab.presentation.wire import (
     ClientFrame,
     EditFrame,
     MessageFrame,
+    PermissionFrame,
     RunFrame,
     WatchFrame,
     WithdrawFrame,
@@ -86,6 +88,14 @@ def obey(agents: Agents, session: ServedSession, frame: ClientFrame) -> Sent | N
                     f"tool call {frame.call_id!r} is not open",
                     "it has its reply, or was never made; see the tool_reply entries",
                 )
+        case PermissionFrame():
+            answer = PermissionAnswer(
+                decision=frame.decision,
+                arguments=frame.arguments,
+                message=frame.message,
+                sha256=frame.sha256,
+            )
+            agents.permit(session, frame.request_id, answer)
         case RunFrame() | AttachFrame() | WatchFrame():
             raise Refused(
                 "already_attached",

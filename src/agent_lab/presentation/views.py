@@ -18,6 +18,7 @@ from agent_lab.application.journal import Gap
 from agent_lab.application.served import Sent, ServedSession
 from agent_lab.domain.errors import (
     AgentLabError,
+    AnswerRefused,
     ModelError,
     NotAdmitted,
     QueueClosed,
@@ -62,7 +63,7 @@ def refused_by(error: AgentLabError) -> Refused:
             return Refused(error.code, str(error), error.hint, retry_after=error.retry_after or 0)
         case ModelError():
             return Refused("bad_model", f"{error} ({error.code})", error.hint)
-        case StorageError():
+        case StorageError() | AnswerRefused():
             return Refused(error.code, str(error), error.hint)
         case _:
             code, hint = _CODES.get(type(error), ("session_failed", "open a new session"))

@@ -5,12 +5,14 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from agent_lab.domain.errors import StorageCode
+from agent_lab.domain.errors import AnswerCode, StorageCode
+from agent_lab.domain.hand_payloads import Decision
 from agent_lab.domain.messages import Mode
 from agent_lab.domain.redaction import SECRETS
 from agent_lab.presentation.strict import JsonCode, Refused, read
 
 FrameCode: TypeAlias = Literal[
+    AnswerCode,
     JsonCode,
     StorageCode,
     "already_attached",
@@ -105,6 +107,16 @@ class CancelToolFrame(Frame, frozen=True, tag="cancel_tool"):
     call_id: Id
 
 
+class PermissionFrame(Frame, frozen=True, tag="permission"):
+    """Answer a permission request; `sha256` is that of the arguments its sender was shown."""
+
+    request_id: Id
+    decision: Decision
+    arguments: dict[str, Any] | None = None
+    message: str | None = None
+    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")] | None = None
+
+
 ClientFrame = (
     RunFrame
     | AttachFrame
@@ -114,8 +126,9 @@ ClientFrame = (
     | EditFrame
     | CancelFrame
     | CancelToolFrame
+    | PermissionFrame
 )
-NOT_YET = frozenset(("permission", "pause", "step", "resume", "breakpoints", "release", "drop"))
+NOT_YET = frozenset(("pause", "step", "resume", "breakpoints", "release", "drop"))
 """Frames of the contract that this version does not obey."""
 
 _FIELD = re.compile(r"(?:required field|unknown field) `(?P<field>[^`]*)`")

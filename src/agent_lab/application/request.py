@@ -4,6 +4,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agent_lab.domain.errors import SessionMismatch
+from agent_lab.domain.messages import ChatMessage
+
 
 class DebugRunRequest(BaseModel):
     """One user message for a session.
@@ -18,3 +21,12 @@ class DebugRunRequest(BaseModel):
     message_id: str | None = Field(default=None, min_length=1, max_length=200)
     session_id: str | None = Field(default=None, min_length=1, max_length=200)
     mode: Literal["steer", "follow_up", "interrupt", "reject"] = "steer"
+
+    def message_for(self, session_id: str) -> ChatMessage:
+        """The message, for the session of this id; raises SessionMismatch for another's."""
+        if self.session_id not in (None, session_id):
+            raise SessionMismatch(
+                f"the request is for session {self.session_id!r}, this is {session_id!r}; leave "
+                "session_id out, or give it to its own session"
+            )
+        return ChatMessage("user", self.content, mode=self.mode, message_id=self.message_id)

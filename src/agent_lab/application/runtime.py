@@ -21,7 +21,6 @@ from agent_lab.domain.errors import (
     QueueClosed,
     RuntimeClosed,
     RuntimeFailed,
-    SessionMismatch,
 )
 from agent_lab.domain.messages import ChatMessage
 
@@ -242,14 +241,7 @@ class Runtime:
             return request
         if isinstance(request, str):
             return ChatMessage("user", request)
-        if request.session_id not in (None, self.session_id):
-            raise SessionMismatch(
-                f"the request is for session {request.session_id!r}, this is "
-                f"{self.session_id!r}; leave session_id out, or give it to its own session"
-            )
-        return ChatMessage(
-            "user", request.content, mode=request.mode, message_id=request.message_id
-        )
+        return request.message_for(self.session_id)
 
     # -- what the crew tells -----------------------------------------------------------------------
 

@@ -63,9 +63,7 @@ class Session:
         self.queues = RuntimeQueues(
             self, waiting=limits.waiting, calls=limits.calls, output=limits.output
         )
-        self.outbox: list[
-            AnyPayload
-        ] = []  # a deque weighs 0.6 KiB, and this is nearly always empty
+        self.outbox: list[AnyPayload] = []  # a deque weighs 0.6 KiB; this is nearly always empty
         self.abandoned = Abandoned()
         self.permissions = PermissionDesk(self, agent.tools)
         self.nudge_chat: Callable[[], None] = _nobody

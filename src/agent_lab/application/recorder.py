@@ -17,7 +17,15 @@ from agent_lab.application.ports import Model, Store
 from agent_lab.application.session import Session
 from agent_lab.domain.errors import ModelError, RuntimeFailed, StorageError
 from agent_lab.domain.messages import ModelEvent, ModelRequest, Reply
-from agent_lab.domain.payloads import Accepted, AnyPayload, ModelRequested
+from agent_lab.domain.payloads import (
+    Accepted,
+    AnyPayload,
+    ModelRequested,
+    ModelResponded,
+    Retrying,
+    TurnFailed,
+)
+from agent_lab.domain.raw_events import RawEvents, from_store, raw_id, to_store
 from agent_lab.domain.records import (
     Change,
     Record,
@@ -54,6 +62,7 @@ class Recorder:
         self._size = 0
         self._preludes: set[str] = set()
         self._begun = 0
+        self._asked: ModelRequest | None = None
         self._began = len(session.conversation.history)
         self._waiters: set[asyncio.Future[None]] = set()
         self._stopped = False
@@ -135,12 +144,28 @@ class Recorder:
             taken = Taken(self.session.agent.name, payload.message_id, session_id, entry.seq)
             return [row, taken]
         if isinstance(payload, ModelRequested):
+            self._asked = payload.request
             key, body = prelude_of(payload.request)
             if key not in self._preludes:
                 self._preludes.add(key)
                 name = self.session.agent.name
                 return [row, Record("prelude", key, name, "", at, body)]
+        if isinstance(payload, ModelResponded | Retrying | TurnFailed):
+            return [row, *self._raw(entry.seq, at)]
         return [row]
+
+    def _raw(self, seq: int, at: float) -> list[Change]:
+        """What the provider sent before this entry, if it sent anything."""
+        wire = self._asked.wire if self._asked is not None else None
+        if wire is None or not wire.raw.events:
+            return []
+        name, key = self.session.agent.name, raw_id(self._epoch, seq)
+        return [Record("raw", key, name, "", at, to_store(wire.raw))]
+
+    async def raw(self, seq: int) -> RawEvents:
+        """What the provider sent before this entry, as stored; raises StorageError."""
+        record = await self._store.record("raw", raw_id(self._epoch, seq))
+        return RawEvents() if record is None else from_store(record.body)
 
     def _record(self, last: Entry) -> Record:
         session = self.session

@@ -6,11 +6,11 @@ All of them are frozen msgspec structs: they cost a tenth of a frozen dataclass 
 history is read by several tasks at once.
 """
 
-import zlib
 from typing import Any, Literal
 
 import msgspec
 
+from agent_lab.domain.raw_events import RawEvents, pack, unpack
 from agent_lab.domain.thinking import THINKING, Thinking, is_well_made
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -178,16 +178,16 @@ class Wire(msgspec.Struct):
 
     sha256: str
     options: dict[str, Any]
-    _events: bytes = b""
+    _raw: bytes = b""
 
-    def keep(self, events: list[str]) -> None:
-        """The answer's events as they came; packed, for they repeat themselves."""
-        self._events = zlib.compress(msgspec.json.encode(events), 1)
+    def keep(self, raw: RawEvents) -> None:
+        """What the provider sent, once the answer is over; packed, for its events are alike."""
+        self._raw = pack(raw)
 
     @property
-    def events(self) -> list[str]:
-        """What came, event by event; empty while the answer runs."""
-        return msgspec.json.decode(zlib.decompress(self._events)) if self._events else []
+    def raw(self) -> RawEvents:
+        """What came, event by event; nothing while the answer runs."""
+        return unpack(self._raw) if self._raw else RawEvents()
 
 
 class ModelRequest(msgspec.Struct, frozen=True, gc=False):

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agent_lab.application.agents import Agents, UnknownSession
+from agent_lab.application.raw_events import raw_before
 from agent_lab.application.served import ServedSession
 from agent_lab.domain.errors import StorageCode, StorageError
 from agent_lab.domain.payloads import ModelRequested, ModelResponded, Retrying, TurnFailed
@@ -106,7 +107,7 @@ class Api:
         if isinstance(payload, ModelRequested):
             return _raw(self._encoders.of(session).whole_body(payload.request))
         if isinstance(payload, ModelResponded | Retrying | TurnFailed):
-            return _raw(hidden_text({"events": _events(session, seq)}))
+            return _raw(hidden_text(await raw_before(session, seq)))
         raise HTTPException(404, f"entry {seq} is of the type {payload.type}, which has no body")
 
     async def _session(self, request: Request) -> ServedSession:
@@ -115,14 +116,6 @@ class Api:
             return self._agents.session(request.path_params["id"])
         except UnknownSession as error:
             raise HTTPException(404, str(error)) from None
-
-
-def _events(session: ServedSession, seq: int) -> list[str]:
-    """What came over the wire before this entry, for the request that it answers."""
-    _, entries = session.runtime.session.journal.read(0)
-    asked = (e.payload for e in reversed(entries) if e.seq < seq)
-    request = next((one.request for one in asked if isinstance(one, ModelRequested)), None)
-    return request.wire.events if request is not None and request.wire is not None else []
 
 
 def as_json(said: dict[str, Any], status: int = 200) -> Response:

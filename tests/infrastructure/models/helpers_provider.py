@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -77,6 +78,7 @@ class ProviderServer:
         self.writers: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
+        import_sdks()  # which takes seconds: outside of what a test measures
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
@@ -176,6 +178,13 @@ class ProviderServer:
             if answer.framing == "chunked" and answer.cut is None:
                 writer.write(b"0\r\n\r\n")
             await writer.drain()
+
+
+@cache
+def import_sdks() -> None:
+    """Import what the models of all dialects import when they are made."""
+    for dialect, name in MODELS.items():
+        resolve_model(name, base_url=f"http://127.0.0.1:1/{dialect}")
 
 
 async def _until_gone(reader: asyncio.StreamReader) -> None:

@@ -240,7 +240,7 @@ async def test_the_journal_holds_the_bytes_that_went_out_and_the_events_that_cam
             assert hashlib.sha256(asked.body).hexdigest() == entry["sha256"]
             assert entry["body"] == asked.json == payload.as_dict()["body"]
             assert payload.request.wire is not None
-            assert len(payload.request.wire.events) == told.body.count(b"data: ")
+            assert len(payload.request.wire.raw.events) == told.body.count(b"data: ")
 
 
 @by_dialect

@@ -64,6 +64,6 @@ async def test_text_and_calls_come_out_as_they_were_said(
     assert said == ['{"city":"Oslo"}', '{"city":"Rome"}']
     assert finish is not None and asked.wire is not None
     assert (finish.reason, finish.usage) == ("tool_calls", USAGE[dialect])
-    assert [f"data: {raw}\n\n".encode() for raw in asked.wire.events] == [
+    assert [f"data: {raw}\n\n".encode() for raw in asked.wire.raw.events] == [
         event[event.index(b"data: ") :] for event in events
     ]

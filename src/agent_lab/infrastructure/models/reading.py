@@ -11,6 +11,7 @@ import msgspec
 from agent_lab.domain.errors import ModelError
 from agent_lab.domain.limits import Limits
 from agent_lab.domain.messages import Finish, ModelEvent, Wire
+from agent_lab.domain.raw_events import RawEvents
 from agent_lab.infrastructure.models.sse import EventSplitter, ServerEvent
 from agent_lab.infrastructure.models.transport import unpacked
 
@@ -45,7 +46,7 @@ async def read(
     response: httpx2.Response, decoder: Decoder, wire: Wire, limits: Limits, first_by: float
 ) -> AsyncGenerator[ModelEvent, None]:
     """The model's events of an open answer, the first by `first_by` on the loop's clock."""
-    raw = _RawEvents()
+    raw = _Keeping()
     try:
         async with aclosing(_in_time(response, decoder, limits, first_by)) as events:
             async for event in events:
@@ -57,7 +58,7 @@ async def read(
         if decoder.finish is None:
             raise
     finally:
-        wire.keep(raw.kept)
+        wire.keep(RawEvents(raw.kept, raw.omitted))
     if decoder.finish is not None:
         yield decoder.finish
     # Else it was cut: whoever hears a stream end without Finish says so.
@@ -113,11 +114,12 @@ def _decoded(decoder: Decoder, event: ServerEvent) -> Iterable[ModelEvent]:
         ) from error
 
 
-class _RawEvents:
-    """The provider's events as they came, up to RAW_SIZE characters."""
+class _Keeping:
+    """The provider's events as they came, the first RAW_SIZE characters of them."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []
+        self.omitted = 0
         self._room = RAW_SIZE
 
     def add(self, data: str) -> None:
@@ -125,6 +127,8 @@ class _RawEvents:
         self._room -= len(data)
         if self._room >= 0:
             self.kept.append(data)
+        else:
+            self.omitted += 1
 
 
 def too_slow(code: str, what: str, limit: float) -> ModelError:

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from agent_lab.application.agent import Agent
 from agent_lab.application.agents import Agents
 from agent_lab.application.histories import open_imported
+from agent_lab.domain.errors import ModelError
 from agent_lab.presentation.agent_file import load_agent
 from agent_lab.presentation.commands.screen import Screen, Unusable
 from agent_lab.presentation.demo import demo_agent
@@ -44,6 +45,9 @@ def serve(
     imported = read_imported(history) if history is not None else None
     listener = listen(host, port)
     registry = open_agents(agents)
+    for agent in agents:  # importing an SDK takes seconds, which would hold up every session
+        with suppress(ModelError):
+            registry.probe(agent)
 
     def announce(url: str) -> None:
         if imported is not None:

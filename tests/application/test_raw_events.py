@@ -49,18 +49,20 @@ async def test_events_are_there_after_a_restart(dialect: str, tmp_path: Path) ->
             client = await serving.run("Hello?")
             await client.end()
             session_id = client.session_id
-            seqs = {
-                kind: client.said(kind)[-1]["seq"] for kind in ("retrying", "model_response")
-            }
+            seqs = {kind: client.said(kind)[-1]["seq"] for kind in ("retrying", "model_response")}
             before = {kind: await raw(serving, session_id, seq) for kind, seq in seqs.items()}
 
         async with Serving(agent(server, dialect), store=SqliteStore(tmp_path / "lab.db")) as again:
             after = {kind: await raw(again, session_id, seq) for kind, seq in seqs.items()}
 
-    assert before == after == {
-        "retrying": {"events": data_of(cut), "omitted": 0},
-        "model_response": {"events": data_of(whole), "omitted": 0},
-    }
+    assert (
+        before
+        == after
+        == {
+            "retrying": {"events": data_of(cut), "omitted": 0},
+            "model_response": {"events": data_of(whole), "omitted": 0},
+        }
+    )
 
 
 async def test_an_answer_without_events_has_none(tmp_path: Path) -> None:

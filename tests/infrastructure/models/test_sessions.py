@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from agent_lab import Agent, ChatMessage, DebugRuntime, Limits, tool
+from agent_lab import Agent, DebugRuntime, Limits, tool
 from agent_lab.domain.dialects.check import check_history
 from agent_lab.domain.errors import ModelError
 from agent_lab.domain.payloads import ModelRequested
-from agent_lab.presentation.demo import demo_agent, next_step
 from agent_lab.testing import ScriptedModel, SeededOutside, faulty, open_runtime
 from tests.application.helpers_runtime import (
     said,
@@ -28,7 +27,6 @@ from tests.infrastructure.models.helpers_formats import Call, answer
 from tests.infrastructure.models.helpers_provider import (
     MODELS,
     Answer,
-    Asked,
     ProviderServer,
     by_dialect,
 )
@@ -73,147 +71,6 @@ async def turn(runtime: DebugRuntime, content: str = "Weather in Oslo?") -> list
 
 
 # -- what goes well ------------------------------------------------------------------------------
-
-
-def demo(dialect: str) -> Callable[[Asked], Answer]:
-    """The demo's plan, as a provider would carry it out: it reads the history off the wire."""
-
-    def reply_to(asked: Asked) -> Answer:
-        text, calls = next_step(histories[dialect](asked.json))
-        pieces = [(call.id, call.name, [json.dumps(call.arguments)]) for call in calls]
-        return whole(dialect, *text.split(" "), calls=pieces)
-
-    return reply_to
-
-
-def _from_chat(body: Any) -> list[ChatMessage]:
-    from agent_lab.domain.messages import ToolCall
-
-    messages: list[ChatMessage] = []
-    for message in body["messages"]:
-        calls = [
-            ToolCall(c["id"], c["function"]["name"], json.loads(c["function"]["arguments"]))
-            for c in message.get("tool_calls", ())
-        ]
-        if message["role"] != "system":
-            messages.append(
-                ChatMessage(message["role"], message["content"], tool_calls=tuple(calls))
-            )
-    return messages
-
-
-def _from_responses(body: Any) -> list[ChatMessage]:
-    from agent_lab.domain.messages import ToolCall
-
-    messages: list[ChatMessage] = []
-    for item in body["input"]:
-        match item["type"]:
-            case "message":
-                text = "".join(part["text"] for part in item["content"])
-                messages.append(ChatMessage(item["role"], text))
-            case "function_call":
-                call = ToolCall(item["call_id"], item["name"], json.loads(item["arguments"]))
-                last = messages[-1]
-                if last.role == "assistant":
-                    messages[-1] = ChatMessage(
-                        "assistant", last.content, tool_calls=(*last.tool_calls, call)
-                    )
-                else:
-                    messages.append(ChatMessage("assistant", None, tool_calls=(call,)))
-            case _:
-                messages.append(ChatMessage("tool", item["output"], name="x"))
-    return messages
-
-
-def _from_anthropic(body: Any) -> list[ChatMessage]:
-    from agent_lab.domain.messages import ToolCall
-
-    messages: list[ChatMessage] = []
-    for message in body["messages"]:
-        if isinstance(message["content"], str):
-            messages.append(ChatMessage(message["role"], message["content"]))
-            continue
-        blocks = message["content"]
-        calls = [
-            ToolCall(b["id"], b["name"], b["input"]) for b in blocks if b["type"] == "tool_use"
-        ]
-        text = "".join(block["text"] for block in blocks if block["type"] == "text")
-        if message["role"] == "assistant":
-            messages.append(ChatMessage("assistant", text, tool_calls=tuple(calls)))
-        else:
-            messages += [ChatMessage("tool", b.get("content"), name="x") for b in blocks]
-    return messages
-
-
-def _from_gemini(body: Any) -> list[ChatMessage]:
-    from agent_lab.domain.messages import ToolCall
-
-    messages: list[ChatMessage] = []
-    for content in body["contents"]:
-        parts = content["parts"]
-        calls = [
-            ToolCall(p["functionCall"]["id"], p["functionCall"]["name"], p["functionCall"]["args"])
-            for p in parts
-            if "functionCall" in p
-        ]
-        if content["role"] == "model":
-            text = "".join(part.get("text", "") for part in parts)
-            messages.append(ChatMessage("assistant", text, tool_calls=tuple(calls)))
-        else:
-            for part in parts:
-                if "functionResponse" in part:
-                    messages.append(ChatMessage("tool", "x", name="x"))
-                else:
-                    messages.append(ChatMessage("user", part["text"]))
-    return messages
-
-
-histories: dict[str, Callable[[Any], list[ChatMessage]]] = {
-    "openai_chat": _from_chat,
-    "openai_responses": _from_responses,
-    "anthropic": _from_anthropic,
-    "gemini": _from_gemini,
-}
-
-
-@by_dialect
-async def test_the_demo_runs_whole_in_every_format(dialect: str) -> None:
-    local = demo_agent(pace=0)
-    async with ProviderServer(demo(dialect)) as server, open_runtime(local) as here:
-        there_agent = Agent(
-            "demo",
-            model=MODELS[dialect],
-            base_url=server.url(dialect),
-            instructions=local.instructions,
-            tools=list(local.tools.values()),
-        )
-        async with open_runtime(there_agent) as there:
-            for content in ("A trip to Oslo", "And to Rome?"):
-                runs = [await turn(runtime, content) for runtime in (here, there)]
-                assert runs[1][-1].type == "done"
-            kinds = ("assistant", "tool_call", "tool_started", "tool_reply", "done", "delivered")
-            assert sorted(story(there, *kinds)) == sorted(story(here, *kinds))
-            assert [(m.role, m.tool_calls) for m in _plain(there)] == [
-                (m.role, m.tool_calls) for m in _plain(here)
-            ]
-        for asked in server.asked:
-            messages = asked.json.get("messages") or asked.json.get("input")
-            found = check_history(messages or asked.json["contents"], dialect)
-            assert [fault for fault in found if fault.severity == "error"] == []
-
-
-def _plain(runtime: DebugRuntime) -> list[ChatMessage]:
-    """The history with ids and raw texts left out, which each model makes its own way."""
-    return [
-        ChatMessage(
-            message.role,
-            message.content,
-            tool_calls=tuple(
-                type(call)("", call.name, call.arguments) for call in message.tool_calls
-            ),
-        )
-        for message in runtime.history
-    ]
 
 
 @by_dialect

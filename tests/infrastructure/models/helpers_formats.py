@@ -17,9 +17,15 @@ def answer(
     *,
     finish: str | None = None,
     usage: bool = True,
+    thinking: Sequence[str] = (),
 ) -> list[bytes]:
-    """The events of one answer; `finish` is the provider's own word."""
-    return _FORMATS[dialect](text, calls, finish, usage)
+    """The events of one answer; `finish` is the provider's own word, `thinking` comes first."""
+    return _FORMATS[dialect](text, calls, finish, usage, thinking)
+
+
+SIGNED = "c2lnbmVkIGJ5IHRoZSBwcm92aWRlcg=="
+"""What proves to the provider that a thought is its own; ours to carry and not to read."""
+REDACTED = "bm90IHRvIGJlIHJlYWQ="
 
 
 def sse(data: Any, name: str = "") -> bytes:
@@ -30,9 +36,14 @@ def sse(data: Any, name: str = "") -> bytes:
 
 
 def _chat(
-    text: Sequence[str], calls: Sequence[Call], finish: str | None, usage: bool
+    text: Sequence[str],
+    calls: Sequence[Call],
+    finish: str | None,
+    usage: bool,
+    thinking: Sequence[str],
 ) -> list[bytes]:
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"reasoning_content": piece} for piece in thinking]
     deltas += [{"content": piece} for piece in text]
     for index, (call_id, name, pieces) in enumerate(calls):
         begun = {"name": name, "arguments": ""}
@@ -75,7 +86,11 @@ def _chunk(choices: list[dict[str, Any]], usage: dict[str, Any] | None = None) -
 
 
 def _anthropic(
-    text: Sequence[str], calls: Sequence[Call], finish: str | None, usage: bool
+    text: Sequence[str],
+    calls: Sequence[Call],
+    finish: str | None,
+    usage: bool,
+    thinking: Sequence[str],
 ) -> list[bytes]:
     message = {
         "id": "msg_1",
@@ -95,6 +110,11 @@ def _anthropic(
     events: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
     events.append({"type": "ping"})
     blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    if thinking:
+        said = [{"type": "thinking_delta", "thinking": piece} for piece in thinking]
+        said.append({"type": "signature_delta", "signature": SIGNED})
+        blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, said))
+        blocks.append(({"type": "redacted_thinking", "data": REDACTED}, []))
     if text:
         deltas = [{"type": "text_delta", "text": piece} for piece in text]
         blocks.append(({"type": "text", "text": ""}, deltas))
@@ -115,13 +135,19 @@ def _anthropic(
 
 
 def _responses(
-    text: Sequence[str], calls: Sequence[Call], finish: str | None, usage: bool
+    text: Sequence[str],
+    calls: Sequence[Call],
+    finish: str | None,
+    usage: bool,
+    thinking: Sequence[str],
 ) -> list[bytes]:
     events: list[dict[str, Any]] = [
         {"type": "response.created", "response": _response("in_progress", [], None)},
         {"type": "response.in_progress", "response": _response("in_progress", [], None)},
     ]
     output: list[dict[str, Any]] = []
+    if thinking:
+        events += _reasoning_item(thinking, output)
     if text:
         events += _message_item(text, output)
     for call in calls:
@@ -141,6 +167,24 @@ RESPONSES_USAGE = {
     "output_tokens_details": {"reasoning_tokens": 2},
     "total_tokens": 107,
 }
+
+
+def _reasoning_item(summary: Sequence[str], output: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    index = {"output_index": len(output)}
+    begun = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": SIGNED}
+    part = {"type": "summary_text", "text": "".join(summary)}
+    whole = {**begun, "summary": [part]}
+    output.append(whole)
+    at = {"item_id": "rs_1", **index, "summary_index": 0}
+    name = "response.reasoning_summary"
+    return [
+        {"type": "response.output_item.added", **index, "item": begun},
+        {"type": f"{name}_part.added", **at, "part": {**part, "text": ""}},
+        *({"type": f"{name}_text.delta", **at, "delta": piece} for piece in summary),
+        {"type": f"{name}_text.done", **at, "text": part["text"]},
+        {"type": f"{name}_part.done", **at, "part": part},
+        {"type": "response.output_item.done", **index, "item": whole},
+    ]
 
 
 def _message_item(text: Sequence[str], output: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -211,13 +255,21 @@ def _response(
 
 
 def _gemini(
-    text: Sequence[str], calls: Sequence[Call], finish: str | None, usage: bool
+    text: Sequence[str],
+    calls: Sequence[Call],
+    finish: str | None,
+    usage: bool,
+    thinking: Sequence[str],
 ) -> list[bytes]:
-    parts: list[dict[str, Any]] = [{"text": piece} for piece in text]
+    parts: list[dict[str, Any]] = [{"text": piece, "thought": True} for piece in thinking]
+    parts += [{"text": piece} for piece in text]
+    begun = len(parts)
     parts += [
         {"functionCall": {"id": call_id, "name": name, "args": json.loads("".join(pieces))}}
         for call_id, name, pieces in calls
     ]
+    if thinking and calls:
+        parts[begun]["thoughtSignature"] = SIGNED  # on the first call of a step only
     chunks: list[dict[str, Any]] = [
         {"candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}}]}
         for part in parts

@@ -8,18 +8,15 @@ import logging
 import socket
 import tracemalloc
 import zlib
-from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx2
 import pytest
 
 from agent_lab.domain.errors import ModelError
 from agent_lab.domain.limits import Limits
-from agent_lab.domain.messages import CallDelta, Finish, ModelEvent, TextDelta, Wire
+from agent_lab.domain.messages import CallDelta, Finish, ModelEvent, TextDelta
 from agent_lab.infrastructure.models.clients import connections
 from agent_lab.infrastructure.models.provider import ProviderModel
-from agent_lab.infrastructure.models.reading import read
 from tests.infrastructure.models.helpers_formats import answer, sse
 from tests.infrastructure.models.helpers_provider import (
     MODELS,
@@ -185,44 +182,6 @@ def whole_from(dialect: str, body: bytes, events: list[bytes], framing: str) -> 
     behind = 2 if dialect == "openai_chat" else 0
     end = len(body) - len(b"".join(events[len(events) - behind :]))
     return end - (2 if framing == "close" else 0)
-
-
-@pytest.mark.fault("P09")
-@pytest.mark.fault("P10")
-@pytest.mark.fault("T27")
-@by_dialect
-@pytest.mark.parametrize("framing", ["chunked", "close"])
-async def test_cut_at_any_offset_it_does_not_end_well(dialect: str, framing: str) -> None:
-    """No `Finish` before the provider's last word, and the whole answer after it."""
-    events = answer(dialect, ["Hi"], CUT)
-    body = b"".join(events)
-    ends = whole_from(dialect, body, events, framing)
-    model = ProviderServer.model_at(dialect, "http://127.0.0.1:1")
-    deadline = asyncio.get_running_loop().time() + 60
-    for offset in range(len(body)):
-        response = httpx2.Response(200, stream=Cut(body[:offset], breaks=framing == "chunked"))
-        came: list[ModelEvent] = []
-        code = None
-        try:
-            async for event in read(response, model.decoder(), Wire("", {}), QUICK, deadline):
-                came.append(event)  # noqa: PERF401  # what came before an error counts
-        except ModelError as error:
-            code = error.code
-        assert any(isinstance(event, Finish) for event in came) == (offset >= ends), offset
-        assert code == ("provider_cut" if offset < ends and framing == "chunked" else None), offset
-
-
-class Cut(httpx2.AsyncByteStream):
-    """A body that ends early, without a socket: a thousand in a second."""
-
-    def __init__(self, body: bytes, *, breaks: bool) -> None:
-        self.body = body
-        self.breaks = breaks
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self.body
-        if self.breaks:
-            raise httpx2.RemoteProtocolError("peer closed connection")
 
 
 @pytest.mark.fault("P09")

@@ -11,6 +11,7 @@ from typing import Any
 from playwright.async_api import Page, WebSocketRoute
 
 from agent_lab import Agent, Limits
+from agent_lab.domain.dialects.check import DIALECTS
 from agent_lab.domain.messages import ModelRequest
 from agent_lab.infrastructure.models.scripted import ScriptedReply
 from agent_lab.testing import call, reply
@@ -99,7 +100,8 @@ class Acted:
         """Take the place of the server on this page's sockets, and where it asks for verdicts."""
         await page.route_web_socket("**/ws", self._open)
         verdicts: Frame = {"session_id": "s_acted", "last_seq": 1, "messages": 1}
-        verdicts |= {"dialects": {}, "imported": None}
+        valid: Frame = {"valid": True, "violations": []}
+        verdicts |= {"dialects": dict.fromkeys(DIALECTS, valid), "imported": None}
         await page.route(
             "**/api/sessions/s_acted/check*", lambda route: route.fulfill(json=verdicts)
         )

@@ -25,6 +25,7 @@ from starlette.types import Receive, Scope, Send
 from agent_lab import Agent, tool
 from agent_lab.domain.messages import ModelRequest
 from agent_lab.infrastructure.models.scripted import ScriptedReply
+from agent_lab.presentation.downstream import SocketLimits
 from agent_lab.testing import call, fail, reply
 from tests.browser.helpers_acts import Acted
 from tests.presentation.helpers_server import BOUND, TOKEN, Serving
@@ -204,9 +205,6 @@ class Stage:
         return desk
 
     def _console(self, message: ConsoleMessage) -> None:
-        asked = message.location.get("url", "")
-        if "/check" in asked and "404" in message.text:
-            return  # the session ended between the page's question and its answer
         if message.type in ("error", "warning"):  # a policy that was violated is said here too
             self.faults.append(f"console {message.type}: {message.text}")
 
@@ -223,9 +221,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(chromium: Browser, *agents: Agent) -> AsyncGenerator[Stage, None]:
+async def staged(
+    chromium: Browser, *agents: Agent, limits: SocketLimits | None = None
+) -> AsyncGenerator[Stage, None]:
     """A stage with these agents; it ends with the assertion that no page misbehaved."""
-    async with Serving(*agents) as serving:
+    async with Serving(*agents, limits=limits) as serving:
         context = await chromium.new_context(viewport=SIZE, reduced_motion="reduce")
         stage = Stage(serving, context)
         try:

@@ -7,6 +7,7 @@ import { createLink } from "./link.js";
 import { memory, takeToken } from "./memory.js";
 import { isBusy, runningTurn } from "./store.js";
 import { ticking } from "./format.js";
+import { createWatch, merge } from "./watch.js";
 import { createAsks } from "./views/asks.js";
 import { createConversation } from "./views/conversation.js";
 import { createComposer } from "./views/composer.js";
@@ -38,6 +39,7 @@ function boot(token) {
   };
   const link = createLink({ token, onChange: draw, onNotice: toast, onReturned: (text, note) => actions.giveBack(text, note), onRefused: () => (link.state.entries.length ? draw() : showTokenPage("refused")) }); // what was read stays in sight
   const actions = createActions(ui, link, draw);
+  actions.watch = createWatch(token);
   const checks = (actions.checks = createChecks(link, draw));
   const dialogs = createDialogs(actions);
   const inspector = createInspector(byId("inspector"), actions);
@@ -101,6 +103,7 @@ async function loadAgents(ui, link, draw) {
 }
 
 function createActions(ui, link, draw) {
+  let news = []; // told since the list of sessions was asked for
   const set = (fields) => {
     Object.assign(ui, fields);
     draw();
@@ -147,8 +150,18 @@ function createActions(ui, link, draw) {
       else link.leave();
     },
     async loadSessions() {
+      const mine = (news = []);
       const answer = await link.get("/api/sessions").catch(() => null);
-      set({ sessions: answer?.ok ? (await answer.json()).sessions : [] });
+      const found = answer?.ok ? (await answer.json()).sessions : [];
+      if (mine === news) set({ sessions: mine.reduce(merge, found) }); // what was told since is newer than the answer
+    },
+    /** What the server tells of agents and sessions. */
+    heard(frame) {
+      news.push(frame);
+      if (ui.sessions) set({ sessions: merge(ui.sessions, frame) });
+      if (frame.gone?.length) this.loadSessions(); // out of memory, and perhaps in the store
+      const known = new Set(ui.agents.map((agent) => agent.name));
+      if (frame.agents.some((agent) => !known.has(agent.name))) loadAgents(ui, link, draw);
     },
   };
 }

@@ -10,10 +10,15 @@ export function createChecks(link, onChange) {
   let asked = ""; // session and seq of the latest question
   let timer = 0;
 
-  const path = (rest) => `/api/sessions/${encodeURIComponent(link.sessionId)}${rest}`;
+  const path = (rest, id = link.sessionId) => `/api/sessions/${encodeURIComponent(id)}${rest}`;
 
-  async function ask(key) {
-    const answer = await link.get(path("/check")).catch(() => null);
+  /** Only of a session that the server has: this one, on a line that stands. */
+  async function ask(key, id) {
+    if (link.sessionId !== id || link.link.state !== "open") {
+      asked = "";
+      return;
+    }
+    const answer = await link.get(path("/check", id)).catch(() => null);
     if (key !== asked || !answer?.ok) return;
     verdicts = await answer.json();
     onChange();
@@ -28,7 +33,7 @@ export function createChecks(link, onChange) {
       if (!key || key === asked) return;
       asked = key;
       clearTimeout(timer);
-      timer = setTimeout(() => ask(key), 250);
+      timer = setTimeout(() => ask(key, state.session.session_id), 250);
     },
     explain: (text) => link.post("/api/explain", link.sessionId ? { text, session_id: link.sessionId } : { text }),
     unheld: (seq) => link.get(path(`/entries/${seq}/unheld`)),

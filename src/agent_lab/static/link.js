@@ -25,6 +25,8 @@ export function createLink({ token, onChange, onNotice, onRefused, onReturned })
   let hasSession = false; // the session frame came on this connection
   let failures = 0;
   let stoppedAt = 0; // when the server turned out to be another one
+  let restUntil = 0; // messages came too fast for the server, and go on then
+  let resting = 0;
 
   const socket = createSocket({ token, hello, onFrames, onStatus });
 
@@ -88,6 +90,7 @@ export function createLink({ token, onChange, onNotice, onRefused, onReturned })
 
   function refused(frame) {
     if (isLateEdit(frame)) return; // the composer says it
+    if (frame.code === "rate_limited" && frame.message_id) return rest(frame);
     if (hasSession && !(CLOSED.has(frame.code) && giveBackAll(frame))) onNotice(frame);
     if (hasSession) return;
     if (frame.code === "resume_gone" && state.lastSeq > 0) {
@@ -97,6 +100,15 @@ export function createLink({ token, onChange, onNotice, onRefused, onReturned })
     socket.close();
     if (!giveBackAll(frame)) onNotice(frame);
     remember(null); // what was read stays in sight; the next message opens a new session
+  }
+
+  /** What came too fast was not accepted: it goes again, under its id, when the server has room. */
+  function rest({ message_id: id, retry_after: seconds }) {
+    sent.delete(id);
+    sent.delete(`edit ${id}`);
+    restUntil = Math.max(restUntil, performance.now() + (seconds ?? 1) * 1000);
+    clearTimeout(resting);
+    resting = setTimeout(() => (pump(), onChange()), restUntil - performance.now() + 5); // a timer may be a little early
   }
 
   /** What could not be sent goes back to who wrote it; says whether there was any. */
@@ -155,7 +167,7 @@ export function createLink({ token, onChange, onNotice, onRefused, onReturned })
 
   /** Sends what waits in the outbox, once a connection, and only when the journal has been read. */
   function pump() {
-    if (!hasSession || link.isBehind) return;
+    if (!hasSession || link.isBehind || performance.now() < restUntil) return;
     for (const [id, content] of edits) if (!sent.has(`edit ${id}`) && socket.send({ type: "edit", message_id: id, content })) sent.add(`edit ${id}`);
     for (const m of outbox) {
       if (sent.has(m.id)) continue;
@@ -191,7 +203,7 @@ export function createLink({ token, onChange, onNotice, onRefused, onReturned })
 
   return {
     get state() { return state; },
-    get link() { return { ...link, retryIn: Math.max(0, link.retryAt - performance.now()) }; },
+    get link() { return { ...link, retryIn: Math.max(0, link.retryAt - performance.now()), isResting: performance.now() < restUntil }; },
     get outbox() { return outbox; },
     get sessionId() { return sessionId; },
     /** A run whose server is gone stands still; one that is only out of reach goes on. */

@@ -7,6 +7,7 @@ import { EMPTY, reduce } from "../../../src/agent_lab/static/store.js";
 import { activity, axisTicks, createScale, windowOf } from "../../../src/agent_lab/static/timescale.js";
 import { layout } from "../../../src/agent_lab/static/track.js";
 import { pill, promise, why } from "../../../src/agent_lab/static/why.js";
+import { merge } from "../../../src/agent_lab/static/watch.js";
 import { equal, heldTurn, journal, SESSION, test } from "./harness.js";
 
 const play = (j) => reduce(EMPTY, [SESSION, ...j.entries]);
@@ -222,4 +223,11 @@ test("markdown that is still being written breaks nothing", () => {
   const text = "Look:\n```py\nprint('**')\n```\n- **bold** and `code` _it_ a_b_c 2*3*4";
   for (let n = 0; n <= text.length; n++) for (const block of blocks(text.slice(0, n))) inline(block.text ?? "");
   equal(inline("a_b_c 2*3*4"), [{ kind: "text", text: "a_b_c 2*3*4" }]);
+});
+
+test("news of sessions: new ones first, known ones in their place, and those that are gone left out", () => {
+  const [a, b, c] = ["a", "b", "c"].map((id) => ({ session_id: id, state: "idle" }));
+  const news = { sessions: [{ session_id: "n", state: "running" }, { ...b, state: "running" }], gone: ["c"] };
+  equal(merge([a, b, c], news).map((s) => `${s.session_id} ${s.state}`), ["n running", "a idle", "b running"]);
+  equal(merge([a], { sessions: [] }), [a]);
 });

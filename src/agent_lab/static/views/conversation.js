@@ -48,15 +48,15 @@ export function createConversation(root, actions) {
     render(view) {
       const { state, ui, outbox } = view;
       welcome.render(view, !state.items.length && !state.tail.length && !outbox.length);
-      const line = view.link.state;
-      if (state !== last.state || outbox !== last.outbox || ui.editing !== last.editing || shown !== last.shown || line !== last.line) {
+      const { state: line, isResting } = view.link;
+      if (state !== last.state || outbox !== last.outbox || ui.editing !== last.editing || shown !== last.shown || line !== last.line || isResting !== last.isResting) {
         const isMore = last.shown !== undefined && shown !== last.shown;
         const height = isMore ? scroll.scrollHeight : 0;
         draw(view);
         if (isMore) scroll.scrollTop += scroll.scrollHeight - height;
         else if (!isAtTail && state.lastSeq !== last.state?.lastSeq) newer.hidden = false;
         for (const button of log.querySelectorAll("button.act")) button.disabled = line !== "open"; // nobody would hear it
-        last = { state, outbox, editing: ui.editing, shown, line };
+        last = { state, outbox, editing: ui.editing, shown, line, isResting };
       }
       if (ui.pointed !== pointed) point(view);
       if (ui.selected !== chosen?.seq || (ui.selected !== null && state.items !== chosen.items)) choose(view);

@@ -1,6 +1,6 @@
 // The windows: keys, the list of sessions, the verdicts on the history, the opening of a history.
 
-import { h, show } from "../h.js";
+import { h, keyed, mark, say } from "../h.js";
 import { clip, clockTime, count } from "../format.js";
 import { KEYS } from "../keys.js";
 import { createChecking } from "./checking.js";
@@ -13,7 +13,8 @@ export function createDialogs(actions) {
   const list = h("div", { class: "sessions" });
   const fresh = h("button", { class: "primary", type: "button", onclick: () => (sessions.close(), actions.openSession(null)) }, "New session");
   const past = h("button", { type: "button", onclick: () => (sessions.close(), opening.node.showModal()) }, "Open a history …");
-  const sessions = dialog("Sessions", list, h("p", { class: "row" }, fresh, past));
+  const none = h("p", { class: "dim", hidden: true }, "No session yet. The first message opens one.");
+  const sessions = dialog("Sessions", none, list, h("p", { class: "row" }, fresh, past));
   const checking = createChecking(actions, dialog);
   const opening = createOpening(actions, dialog);
   const line = createLine(actions, dialog);
@@ -25,8 +26,9 @@ export function createDialogs(actions) {
   return {
     open(name) {
       if (name === "sessions") actions.loadSessions();
+      if (name === "sessions") actions.watch.follow(sessions, (frame) => actions.heard(frame), () => {});
       windows[name].showModal();
-      if (name === "line") line.look();
+      if (name === "line") line.open();
       actions.set({});
     },
     render(view) {
@@ -35,13 +37,27 @@ export function createDialogs(actions) {
       if (ui.sessions === seen || !sessions.open) return;
       seen = ui.sessions;
       const now = state.session?.session_id;
-      if (!seen?.length) return show(list, h("p", { class: "dim" }, "No session yet. The first message opens one."));
-      show(list, seen.map((s) => h("button", { type: "button", class: "session", "aria-current": s.session_id === now ? "true" : null, onclick: () => (sessions.close(), s.session_id === now || actions.openSession(s.session_id)) },
-        h("span", { class: "title" }, clip(s.title, 80) || "no message yet"),
-        h("span", { class: "dim" }, `${STATES[s.state] ?? s.state} · ${s.agent} · ${count(s.turn ?? 0, "turn")} · ${count(s.last_seq ?? 0, "entry", "entries")}${s.started_at ? ` · since ${clockTime(Date.parse(s.started_at))}` : ""}`),
-        h("span", { class: "mono dim" }, s.session_id))));
+      none.hidden = seen.length > 0;
+      for (const part of keyed(list, seen, (s) => s.session_id, (s) => sessionView(s, choose)).values()) mark(part.node, "aria-current", part.item.session_id === now ? "true" : null);
     },
   };
+
+  function choose(id) {
+    sessions.close();
+    if (id !== actions.link.sessionId) actions.openSession(id);
+  }
+}
+
+function sessionView(session, choose) {
+  const title = h("span", { class: "title" });
+  const facts = h("span", { class: "dim" });
+  const node = h("button", { type: "button", class: "session", onclick: () => choose(session.session_id) }, title, facts, h("span", { class: "mono dim" }, session.session_id));
+  const update = (s) => {
+    say(title, clip(s.title, 80) || "no message yet");
+    say(facts, `${STATES[s.state] ?? s.state} · ${s.agent} · ${count(s.turn ?? 0, "turn")} · ${count(s.last_seq ?? 0, "entry", "entries")}${s.started_at ? ` · since ${clockTime(Date.parse(s.started_at))}` : ""}`);
+  };
+  update(session);
+  return { node, update };
 }
 
 const STATES = { running: "◌ running", idle: "○ idle", closed: "■ closed" };

@@ -23,14 +23,15 @@ export function userView(item, actions) {
       const m = state.messages.get(item.id) ?? { ...unsent, status: "sending", blockedBy: [] };
       const isEditing = ui.editing === item.id && (m.status === "held" || m.status === "accepted");
       const open = m.blockedBy.filter((id) => state.calls.get(state.callKeys.get(id))?.endAt === null);
-      const isOver = actions.link.link.state === "refused";
-      if (last?.m === m && last.isEditing === isEditing && last.open === open.length && last.isOver === isOver) return;
-      last = { m, isEditing, open: open.length, isOver };
+      const { state: line, isResting } = actions.link.link;
+      const sending = line === "refused" ? "✕ not sent" : isResting ? "↥ too fast for the server, goes again in a moment" : "↥ sending";
+      if (last?.m === m && last.isEditing === isEditing && last.open === open.length && last.sending === sending) return;
+      last = { m, isEditing, open: open.length, sending };
       const content = m.content ?? actions.link.textOf(item.id);
       mark(node, "data-status", m.status);
       mark(node, "data-seq", m.endSeq ?? m.heldSeq ?? m.seq ?? null);
       text.set(content ?? "(the journal does not keep the text of a rejected message)");
-      show(who, h("span", { class: "facts" }, head(m, open, numberOf(state, m), isOver)), buttons({ ...m, content }, actions, isEditing));
+      show(who, h("span", { class: "facts" }, head(m, open, numberOf(state, m), sending)), buttons({ ...m, content }, actions, isEditing));
       if (isEditing && !editor) {
         node.append((editor = edit(m, actions)));
         const area = editor.firstChild;
@@ -46,12 +47,12 @@ export function userView(item, actions) {
 const MODES = { follow_up: "follow up", interrupt: "interrupt", reject: "reject if busy" };
 const WAITS = { model: "the model's answer", turn: "the end of this turn" };
 
-function head(m, open, number, isOver) {
+function head(m, open, number, sending) {
   const you = ["you", m.mode && m.mode !== "steer" ? h("span", { class: "mode" }, MODES[m.mode]) : null];
   const edited = m.isEdited ? h("span", null, "edited") : null;
   switch (m.status) {
     case "sending":
-      return [...you, h("span", { class: "tag" }, isOver ? "✕ not sent" : "↥ sending")];
+      return [...you, h("span", { class: "tag" }, sending)];
     case "accepted":
       return [...you, h("span", { class: "tag" }, "◌ in input"), edited];
     case "held":

@@ -3,7 +3,8 @@
 import { h, keyed, say, show } from "../h.js";
 import { clip, clockTime, duration } from "../format.js";
 
-const EVERY = 1000; // ms between two looks while the window is open
+const LOST = "The line to the server is broken: this is how it was.";
+const PAUSE = 250; // ms between two looks, however much happens
 const STATUSES = ["", "queued", "running", "completed", "failed", "cancelled", "timeout", "interrupted", "skipped"];
 const SOURCES = ["", "user", "schedule", "agent", "mcp"];
 const ICONS = { queued: "○", running: "◌", completed: "✓", failed: "✕", cancelled: "■", timeout: "⧖", interrupted: "⚡", skipped: "–" };
@@ -18,7 +19,8 @@ export function createLine(actions, makeDialog) {
   const node = makeDialog("Agents and their line", agents, note,
     h("h3", null, "Executions", h("span", { class: "grow" }), status, source), list);
   node.classList.add("wide");
-  let timer = 0;
+  let isLooking = false;
+  let isNews = false;
 
   const url = (name, rest) => `/api/agents/${encodeURIComponent(name)}${rest}`;
   const get = async (path) => {
@@ -26,9 +28,33 @@ export function createLine(actions, makeDialog) {
     return answer?.ok ? answer.json() : null;
   };
 
+  /** Opens the window: looked at once, and whenever the server tells of a change. */
+  function open() {
+    say(note, "");
+    const heard = (frame) => {
+      if (note.textContent === LOST) say(note, "");
+      actions.heard(frame);
+      look();
+    };
+    actions.watch.follow(node, heard, () => say(note, LOST));
+    const ticks = setInterval(() => actions.set({}), 1000); // times go on
+    node.addEventListener("close", () => clearInterval(ticks), { once: true });
+    look();
+  }
+
   async function look() {
-    clearTimeout(timer);
-    if (!node.open) return;
+    isNews = true;
+    if (isLooking) return;
+    isLooking = true;
+    while (isNews && node.open) {
+      isNews = false;
+      await draw();
+      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    }
+    isLooking = false;
+  }
+
+  async function draw() {
     const names = actions.agents().map((agent) => agent.name);
     const filter = new URLSearchParams({ limit: "50", ...(status.value && { status: status.value }), ...(source.value && { source: source.value }) });
     const [lines, records] = await Promise.all([
@@ -37,7 +63,6 @@ export function createLine(actions, makeDialog) {
     ]);
     drawLines(lines.filter(Boolean));
     drawRecords(records.filter(Boolean).flatMap((page) => page.executions));
-    timer = setTimeout(look, EVERY);
   }
   status.addEventListener("change", look);
   source.addEventListener("change", look);
@@ -51,7 +76,6 @@ export function createLine(actions, makeDialog) {
   }
 
   function drawLines(lines) {
-    actions.set({}); // times go on
     keyed(agents, lines, (line) => line.agent_name, () => {
       // Drawn anew only when something but a time has changed: a button is not taken from under the pointer.
       const part = { node: h("section", { class: "line-agent" }), key: "", update: (line) => {
@@ -99,7 +123,7 @@ export function createLine(actions, makeDialog) {
       h("span", { class: "what" }, clip(e.error ? `${e.message} · ${e.error}` : e.message, 110)), h("span", { class: "dim" }, [e.agent_name, e.kind, from(e), spent].filter(Boolean).join(" · ")));
   }
 
-  return { node, look };
+  return { node, open };
 }
 
 const from = (e) => [e.source, e.source_agent ?? e.source_user ?? e.mcp_key_name].filter(Boolean).join(" ");

@@ -45,7 +45,7 @@ async def scrolling(browser: Browser, serving: Serving) -> None:
     await page.locator("button.session").click()
     await page.locator(".found", has_text="51,251").wait_for(timeout=PATIENCE)
     await page.locator(".end").wait_for(timeout=PATIENCE)
-    await page.wait_for_timeout(2_000)
+    await page.locator(".verdict-badge", has_text="14 dialects").wait_for(timeout=PATIENCE)
     box = await page.locator(".list").bounding_box()
     assert box
     gesture = {"x": box["x"] + 200, "y": box["y"] + 100, "yDistance": 24_000, "speed": 6_000}

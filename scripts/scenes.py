@@ -207,7 +207,7 @@ async def many(stage: Theatre, page: Page) -> None:
     """50,000 entries."""
     await first_of(stage, page, "crowd")
     await page.locator(".found", has_text="51,").wait_for()
-    await page.wait_for_timeout(1000)
+    await page.locator(".verdict-badge", has_text="dialects").wait_for(timeout=120_000)
 
 
 async def failed(stage: Theatre, page: Page) -> None:

@@ -6,13 +6,18 @@ was violated.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.async_api import Browser, expect
 
 from agent_lab import Agent
 from agent_lab.domain.messages import ModelRequest
+from agent_lab.infrastructure.models.scripted import ScriptedReply
 from agent_lab.testing import ScriptedModel, call, fail, reply
 from tests.browser.helpers_acts import Acted, asking
 from tests.browser.helpers_page import Desk, Guide, staged
@@ -158,4 +163,80 @@ async def test_what_asks_for_permission_is_shown_as_it_is(chromium: Browser) -> 
         await card.locator(".more").click()
 
         assert "<img src=x onerror=alert(2)>" in await card.locator(".args").inner_text()
+        await nothing_was_made_of_it(desk)
+
+
+def history_of(texts: list[str]) -> list[dict[str, Any]]:
+    """A list of messages that says each text in each place, and one that no provider takes."""
+    messages: list[dict[str, Any]] = []
+    for number, text in enumerate(texts):
+        key = f"{text[:40]}#{number}"
+        function = {"name": text[:60], "arguments": json.dumps({text[:40]: text})}
+        asked = [{"id": key, "type": "function", "function": function}]
+        messages += [
+            {"role": "user", "content": text},
+            {"role": "assistant", "content": text, "tool_calls": asked},
+            {"role": "tool", "tool_call_id": key, "content": text},
+        ]
+    return [*messages, {"role": "tool", "tool_call_id": texts[4], "content": texts[4]}]
+
+
+async def test_a_history_from_elsewhere_is_shown_as_it_is(chromium: Browser) -> None:
+    async with staged(chromium, Guide().agent) as stage:
+        desk = await stage.open()
+        await expect(desk.page.locator(".welcome")).to_contain_text("guide")
+        await desk.page.keyboard.press("o")
+        given = json.dumps(history_of(PAYLOADS))
+        await desk.page.get_by_label("A history", exact=True).fill(given)
+        await desk.click("Open it")
+        await expect(desk.page.locator("dialog[open]")).to_contain_text(PAYLOADS[4])
+        await nothing_was_made_of_it(desk)
+        await desk.click("Look at it")
+        await desk.page.locator(".earlier").click()
+
+        past = desk.page.locator("article.past")
+        for role in ("user", "assistant", "tool"):
+            texts = past.and_(desk.page.locator(f".{role}")).locator("> .text")
+            shown = await texts.all_text_contents()
+            assert [text[:1600] for text in shown[: len(PAYLOADS)]] == [
+                text[:1600] for text in PAYLOADS
+            ]
+        await desk.page.keyboard.press("v")
+        window = desk.page.locator("dialog[open]")
+        await window.get_by_label("A provider's error").fill(f"no reply for {PAYLOADS[4]}#4")
+        await window.get_by_role("button", name="Explain it").click()
+        await expect(window.locator(".found-rules")).to_contain_text(PAYLOADS[4])
+        await nothing_was_made_of_it(desk)
+        await desk.page.keyboard.press("Escape")
+        await every_entry_is_read(desk)
+        await nothing_was_made_of_it(desk)
+
+
+async def test_agents_and_executions_in_the_line_are_shown_as_they_are(chromium: Browser) -> None:
+    def refuses(request: ModelRequest) -> ScriptedReply:
+        said = request.history()[-1].content or ""
+        return fail("model_refused", said, hint=said)
+
+    names = [text[:120] for text in PAYLOADS if "/" not in text][:8]
+    agents = [Agent(name, model=refuses) for name in names]
+    async with staged(chromium, *agents) as stage:
+        for half in (PAYLOADS[:30], PAYLOADS[30:]):
+            said = {"tasks": [{"message": text} for text in half], "max_concurrent": 10}
+            path = f"/api/agents/{quote(names[0], safe='')}/fan-out"
+            answer = await stage.serving.get(path, method="POST", json=said)
+            assert answer.json()["status"] == "failed", answer.text
+        desk = await stage.open()
+        await expect(desk.page.locator(".welcome")).to_be_visible()
+        await desk.page.keyboard.press("l")
+        heads = desk.page.locator(".line-agent h3 b")
+
+        assert await heads.all_text_contents() == names
+        records = desk.page.locator(".executions button.execution")
+        await expect(records).to_have_count(50)
+        shown = " ".join(await records.locator(".what").all_text_contents())
+        for text in PAYLOADS[30:]:
+            assert re.sub(r"[\s\ufeff]+", " ", text)[:40] in shown
+        await nothing_was_made_of_it(desk)
+        await records.first.click()
+        await expect(desk.page.locator(".end .rule b")).to_have_text("✕ turn 1 failed")
         await nothing_was_made_of_it(desk)

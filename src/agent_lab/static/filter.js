@@ -1,6 +1,6 @@
 // One line for each entry, and which entries a filter lets through. Pure.
 
-import { clip, shortId, signature } from "./format.js";
+import { clip, count, shortId, signature } from "./format.js";
 
 export const KINDS = {
   messages: ["accepted", "held", "delivered", "withdrawn", "rejected", "edited", "imported"],
@@ -32,7 +32,7 @@ const LINES = {
   imported: ({ index, message: m, fate }) =>
     `${index === null ? "made" : `[${index}]`} ${m.role} ${m.content ? quote(m.content) : ""}${m.tool_calls?.length ? ` calls ${m.tool_calls.map((c) => c.id).join(", ")}` : ""}${fate === "kept" ? "" : ` · ${fate}`}`,
   queue: (e) => `${e.queue} ${e.op} ${shortId(e.item)} · depth ${e.depth}`,
-  model_request: (e) => `${e.dialect} ${e.model} · ${(e.body?.messages ?? e.body?.input ?? e.body?.contents ?? []).length} messages`,
+  model_request: (e) => `${e.dialect} ${e.model} · ${count((e.body?.messages ?? e.body?.input ?? e.body?.contents ?? []).length, "message")}`,
   model_response: (e) => `${e.finish_reason}${e.usage ? ` · ${e.usage.input_tokens ?? "?"} in, ${e.usage.output_tokens ?? "?"} out` : ""}`,
   retrying: (e) => `try ${e.attempt} failed · ${e.code}: ${clip(e.message, 160)}`,
   text_delta: (e) => quote(e.text),

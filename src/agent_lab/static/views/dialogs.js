@@ -14,7 +14,8 @@ export function createDialogs(actions) {
   const fresh = h("button", { class: "primary", type: "button", onclick: () => (sessions.close(), actions.openSession(null)) }, "New session");
   const past = h("button", { type: "button", onclick: () => (sessions.close(), opening.node.showModal()) }, "Open a history …");
   const none = h("p", { class: "dim", hidden: true }, "No session yet. The first message opens one.");
-  const sessions = dialog("Sessions", none, list, h("p", { class: "row" }, fresh, past));
+  const agents = h("button", { type: "button", onclick: () => (sessions.close(), windows.line.showModal(), line.open()) }, "Agents and their line");
+  const sessions = dialog("Sessions", none, list, h("p", { class: "row" }, fresh, past, agents));
   const checking = createChecking(actions, dialog);
   const opening = createOpening(actions, dialog);
   const line = createLine(actions, dialog);

@@ -29,11 +29,13 @@ export function createTop(root, sentence, status, tabs, actions, dialogs) {
   const line = h("button", { class: "quiet wide", type: "button", title: "Agents: who runs, who waits (l)", onclick: () => dialogs.open("line") }, "line");
   const state = pillView();
   const link = h("span", { class: "link" }, h("span", { class: "dot", "aria-hidden": "true" }), h("span", { class: "wide" }));
-  const verdict = h("button", { class: "quiet verdict-badge", type: "button", hidden: true, onclick: () => dialogs.open("checking") });
+  const verdictText = h("span");
+  const verdictMore = h("span", { class: "more-words" });
+  const verdict = h("button", { class: "quiet verdict-badge", type: "button", hidden: true, onclick: () => dialogs.open("checking") }, verdictText, verdictMore);
   const tokens = h("span", { class: "dim wide" });
   const cancel = h("button", { class: "danger", type: "button", title: "Cancel the turn (x)", onclick: () => actions.link.cancel(false) }, "Cancel");
   const drop = h("button", { class: "danger drop", type: "button", title: "Cancel the turn and withdraw what waits (Shift+X)", onclick: () => actions.link.cancel(true) });
-  const theme = h("button", { class: "icon", type: "button", onclick: () => nextTheme() });
+  const theme = h("button", { class: "icon theme", type: "button", onclick: () => nextTheme() });
   const help = h("button", { class: "icon help", type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: () => dialogs.open("keys") }, "?");
   show(root, h("h1", { class: "brand" }, "agent_lab"), agent, line, sessions, state.node, h("span", { class: "grow" }), drop, cancel, verdict, tokens, link, theme, help);
 
@@ -73,7 +75,8 @@ export function createTop(root, sentence, status, tabs, actions, dialogs) {
       const b = s.session ? badge(ui.verdicts) : null;
       mark(verdict, "hidden", !b);
       if (b) for (const [name, value] of [["data-tone", b.tone], ["title", b.title]]) mark(verdict, name, value);
-      say(verdict, b?.text ?? "");
+      say(verdictText, b?.text ?? "");
+      say(verdictMore, b?.more ?? "");
       connection(link, view.link, s);
       const parts = why(s, view.link, now);
       const text = JSON.stringify(parts);

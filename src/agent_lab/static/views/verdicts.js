@@ -47,12 +47,12 @@ function imported({ format, violations }, choose) {
   return [h("h3", null, "As it was opened", h("span", { class: "dim" }, `${format} · ${count(violations.length, "fault")}, mended since`)), violations.map((v) => fault({ ...v, dialects: [format] }, choose))];
 }
 
-/** The badge of the top bar: {text, tone, title}. */
+/** The badge of the top bar: {text, more, tone, title}; a narrow window leaves `more` out. */
 export function badge(verdicts) {
   if (!verdicts) return null;
   const { dialects, faults } = summary(verdicts);
   const bad = new Set(faults.map((v) => v.dialect)).size;
-  if (bad) return { text: `✗ ${bad} of ${dialects.length} dialects`, tone: "bad", title: "Some providers would refuse this history (v)" };
-  if (verdicts.imported && !verdicts.imported.valid) return { text: `! mended, ✓ ${dialects.length} dialects`, tone: "tool", title: "The history that was opened had faults; as it stands each dialect accepts it (v)" };
-  return { text: `✓ ${dialects.length} dialects`, tone: "ok", title: "Each provider's rules accept this history (v)" };
+  if (bad) return { text: `✗ ${bad} of ${dialects.length}`, more: " dialects", tone: "bad", title: "Some providers would refuse this history (v)" };
+  if (verdicts.imported && !verdicts.imported.valid) return { text: "! mended", more: `, ✓ ${dialects.length} dialects`, tone: "tool", title: "The history that was opened had faults; as it stands each dialect accepts it (v)" };
+  return { text: `✓ ${dialects.length}`, more: " dialects", tone: "ok", title: "Each provider's rules accept this history (v)" };
 }

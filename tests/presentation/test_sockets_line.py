@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import permutations
+
 import pytest
 
-from tests.presentation.helpers_server import Client, talker
+from tests.presentation.helpers_server import ENDS, Client, talker
 from tests.presentation.test_api_line import Line, lined
 
 
@@ -100,3 +104,37 @@ async def test_who_watches_is_told_how_many_run_and_wait() -> None:
         told["queue_length"] = 0
         while (await watching.until("changed"))["agents"] != [told]:
             pass
+
+
+@pytest.mark.fault("C29")
+@pytest.mark.parametrize("order", [*permutations(("cancel", "terminate", "goodbye"))])
+async def test_cancel_terminate_and_goodbye_in_one_breath_end_it_once(
+    order: Sequence[str],
+) -> None:
+    async with lined() as a:
+        client = await run(a, "one")
+        started = await client.until("execution_started")
+        await client.until("model_request")
+        record = f"executions/{started['execution_id']}"
+
+        async def goodbye() -> None:
+            client.cut()
+
+        deeds: dict[str, Callable[[], Awaitable[object]]] = {
+            "cancel": lambda: client.send({"type": "cancel", "turn": 1}),
+            "terminate": lambda: a.post(f"{record}/terminate"),
+            "goodbye": goodbye,
+        }
+        await asyncio.gather(*(deeds[name]() for name in order), return_exceptions=True)
+        ended = (await a.get(record)).json()
+        while ended["status"] == "running":
+            ended = (await a.get(record)).json()
+        later = await a.serving.attach(client.session_id)
+        await later.end()
+        log = (await a.get(f"{record}/log")).json()
+
+        assert ended["status"] == "cancelled"
+        ends = [entry for entry in log["entries"] if entry["type"] in ENDS]
+        assert [entry["type"] for entry in ends] == ["cancelled"]
+        assert later.said(*ENDS) == ends
+        assert (await a.serving.get("/api/check")).json()["problems"] == []

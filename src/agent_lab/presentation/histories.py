@@ -25,7 +25,7 @@ Json = dict[str, Any]
 Body = TypeVar("Body")
 
 
-class ImportBody(msgspec.Struct, frozen=True):
+class ImportBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A history from elsewhere: any JSON, or the text of a file."""
 
     content: Any
@@ -33,7 +33,7 @@ class ImportBody(msgspec.Struct, frozen=True):
     agent: str | None = None
 
 
-class ExplainBody(msgspec.Struct, frozen=True):
+class ExplainBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A provider's error text, and the session to look for it in."""
 
     text: str

@@ -124,10 +124,10 @@ for _ in range(5_000):
         (
             {"content": [USER], "agent": 3},
             422,
-            "bad_query",
-            "Expected `str | null`, got `int` - at `$.agent`",
+            "bad_message",
+            "Expected `str | null`, got `int` at $.agent",
         ),
-        ([], 422, "bad_query", "Expected `object`, got `array`"),
+        ([], 422, "bad_message", "Expected `object`, got `array`"),
     ],
 )
 async def test_what_is_no_history_is_named(body: Any, status: int, code: str, says: str) -> None:
@@ -154,7 +154,37 @@ async def test_a_body_5000_deep_and_one_over_a_mebibyte_are_refused() -> None:
             for text in (deep, '{"content":"' + "x" * (1 << 20) + '"}')
         ]
 
-        assert [answer.json()["error"] for answer in answers] == ["bad_query", "body_too_large"]
+        assert [answer.json()["error"] for answer in answers] == ["too_deep", "body_too_large"]
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ('{"role":"user","content":"a","content":"b"}', "duplicate_key"),
+        ('{"role":"user","content":"a","n":NaN}', "bad_number"),
+        ('{"role":"user","content":"a\\ud800b"}', "bad_text"),
+        ('{"role":"user","content":"a\\u0000b"}', "bad_text"),
+        ('{"role":"user","content":"a"', "bad_json"),
+    ],
+)
+async def test_a_body_is_read_as_strictly_as_a_frame(message: str, code: str) -> None:
+    async with Serving(talker()) as serving:
+        for path, body in (
+            ("/api/sessions/import", f'{{"content":[{message}]}}'),
+            ("/api/explain", f'{{"text":"x","session_id":{message}}}'),
+        ):
+            answer = await serving.get(
+                path, method="POST", content=body, extra={"Content-Type": "application/json"}
+            )
+            assert (answer.status_code, answer.json()["error"]) == (422, code), path
+
+
+async def test_a_history_may_be_all_brackets() -> None:
+    async with Serving(talker()) as serving:
+        numbers = {"role": "user", "content": "Hi", "metadata": [[n] for n in range(30_000)]}
+        status, _ = await post(serving, "/api/sessions/import", {"content": [numbers]})
+
+        assert status == 201
 
 
 async def test_half_of_a_surrogate_pair_is_replaced() -> None:

@@ -1,10 +1,8 @@
 """`/api` of histories: check a session's, explain an error, import one, and what was not held."""
 
-import json
 from asyncio import to_thread
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,12 +18,15 @@ from agent_lab.domain.dialects.importing import ImportedHistory, import_history
 from agent_lab.domain.dialects.violations import HistoryUnreadable
 from agent_lab.domain.errors import ModelError
 from agent_lab.presentation.api import as_json, refusal
+from agent_lab.presentation.line_answers import refused
+from agent_lab.presentation.line_requests import body_of
+from agent_lab.presentation.line_shapes import Body
+from agent_lab.presentation.strict import Refused
 
 Json = dict[str, Any]
-Body = TypeVar("Body")
 
 
-class ImportBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ImportBody(Body, frozen=True, kw_only=True):
     """A history from elsewhere: any JSON, or the text of a file."""
 
     content: Any
@@ -33,7 +34,7 @@ class ImportBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     agent: str | None = None
 
 
-class ExplainBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ExplainBody(Body, frozen=True, kw_only=True):
     """A provider's error text, and the session to look for it in."""
 
     text: str
@@ -77,7 +78,10 @@ class Histories:
 
     async def explain(self, request: Request) -> Response:
         """Which rule an error text is about, and which message of a session."""
-        asked = await _body(request, ExplainBody)
+        try:
+            asked = await body_of(request, ExplainBody)
+        except Refused as error:
+            return refused(error, "")
         text, session_id = asked.text, asked.session_id
         rules = [one._asdict() for one in explain_error(text)]
         if session_id is None:
@@ -114,11 +118,13 @@ class Histories:
 
     async def take_in(self, request: Request) -> Response:
         """Open a history from elsewhere as a session."""
-        asked = await _body(request, ImportBody)
         try:
+            asked = await body_of(request, ImportBody, is_data=True)
             imported = await to_thread(_imported, asked.content, asked.format)
             agent = self._agents.get(asked.agent or self._agents.names[0])
             served = open_imported(self._agents, agent, imported)
+        except Refused as error:
+            return refused(error, "")
         except HistoryUnreadable as error:
             return refusal(422, "bad_history", str(error), "see docs/protocol.md for what it takes")
         except UnknownAgent as error:
@@ -148,17 +154,6 @@ class Histories:
 
 def _imported(content: Any, wire_format: str | None) -> ImportedHistory:
     return import_history(parse(content) if isinstance(content, str) else content, wire_format)
-
-
-async def _body(request: Request, shape: type[Body]) -> Body:
-    """The request's JSON object; the guard has bounded its size."""
-    try:
-        return msgspec.convert(json.loads(await request.body()), shape)
-    except msgspec.ValidationError as error:
-        raise HTTPException(422, f"the body is not as it must be: {error}") from None
-    except (ValueError, RecursionError) as error:
-        deep = isinstance(error, RecursionError)
-        raise HTTPException(422, f"the body is {'too deep' if deep else 'not JSON'}") from None
 
 
 def _verdict(found: list[Blamed]) -> Json:

@@ -21,14 +21,14 @@ _ID = re.compile(r"[\x21-\x7e][\x20-\x7e]{0,199}")
 _NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?")
 
 
-async def body_of(request: Request, shape: type[B]) -> B:
-    """The request's body in this shape; raises Refused, naming the field at fault."""
+async def body_of(request: Request, shape: type[B], *, is_data: bool = False) -> B:
+    """The request's body in this shape; raises Refused, naming the field at fault. See read."""
     try:
         text = (await request.body()).decode()
     except UnicodeDecodeError:
         raise Refused("bad_text", "the body is not UTF-8", "send JSON in UTF-8") from None
     try:
-        return msgspec.convert(read(text), shape)
+        return msgspec.convert(read(text, is_data=is_data), shape)
     except msgspec.ValidationError as error:
         what, _, path = str(error).partition(" - at `")
         field = _FIELD.search(what)

@@ -49,10 +49,13 @@ _NO_LEVEL = bytes(b for b in range(256) if chr(b) not in "[]{}")
 _CHUNK = 4096
 
 
-def read(text: str) -> Any:
-    """The value that this text is; raises Refused."""
+def read(text: str, *, is_data: bool = False) -> Any:
+    """The value that this text is; raises Refused.
+
+    With `is_data` it may be all brackets and numbers: a history, not a request.
+    """
     _check_bytes(text)
-    _check_structure(text)
+    _check_structure(text, *((MAX_BYTES, MAX_BYTES) if is_data else (MAX_STRUCTURE, MAX_STRINGS)))
     value = _parse(text)
     if "\\u" in text:
         _check_texts(value)
@@ -76,12 +79,12 @@ def _check_surrogates(text: str) -> int:
         _bad_text("half of a surrogate pair")
 
 
-def _check_structure(text: str) -> None:
+def _check_structure(text: str, most: int, most_strings: int) -> None:
     """How deep it goes, and how much of it is not text."""
-    structure, strings = _STRING.subn("", text, MAX_STRINGS)
+    structure, strings = _STRING.subn("", text, most_strings)
     structure = structure.partition('"')[0]  # behind it, a string that does not end
-    _check_depth(structure[:MAX_STRUCTURE])
-    if strings == MAX_STRINGS or len(structure) > MAX_STRUCTURE:
+    _check_depth(structure[:most])
+    if strings == most_strings or len(structure) > most:
         _too_large("the text has too many keys, numbers or blanks")
 
 

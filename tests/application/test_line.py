@@ -384,6 +384,47 @@ async def test_a_model_that_ignores_its_cancellation_holds_no_slot_and_is_not_he
         assert "Too late." not in texts
 
 
+@pytest.mark.scenario("S59")
+@pytest.mark.fault("R07")
+@simulated
+async def test_terminating_one_whose_tool_ignores_it_frees_its_slot_and_no_other() -> None:
+    @tool
+    async def deaf() -> str:
+        """Hears nothing for a while."""
+        for _ in range(3):
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                continue
+        return "at last"
+
+    class Deaf(Gates):
+        async def stream(self, request: ModelRequest) -> Reply:
+            said = request.history()[-1].content or ""
+            if said.startswith("deaf"):
+                self.asked.append(said)
+                return Reply(None, (ToolCall("c1", "deaf", {}),))
+            return await super().stream(request)
+
+    async with held(limits=LineLimits(tasks=2), model=Deaf(), tools=[deaf]) as a:
+        stuck, other = await a.ask("deaf", "task"), await a.ask("other", "task")
+        third = await a.ask("third", "task", detached=True)
+        await a.asked("deaf", "other")
+        await ticks()
+        assert await a.line.control.terminate("a", stuck.id, ME) == "terminated"
+        await a.asked("deaf", "other", "third")
+
+        state = await a.line.control.state("a", "task")
+        assert [one.id for one in state.running] == [other.id, third.id]
+        assert a.agents.haunted == []
+        await asyncio.sleep(2.1)
+        (haunted,) = a.agents.haunted
+        assert haunted.runtime.session.abandoned.names == ["deaf: its call c1"]
+        assert (a.now(stuck).status, a.now(other).status) == ("cancelled", "running")
+        await asyncio.sleep(60)
+        assert a.agents.haunted == []
+
+
 @pytest.mark.scenario("S12")
 @simulated
 async def test_a_slot_released_by_force_is_the_next_ones_and_the_old_run_is_not_heard() -> None:

@@ -23,6 +23,14 @@ def line(tmp_path: Path) -> Iterator[Line]:
     line.close()
 
 
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    """A test run in the background has SIGINT ignored, and its children inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 async def test_a_program_gives_its_exit_code_and_both_outputs() -> None:
     async with asyncio.timeout(5):
         result = await run_process("sh", "-c", "echo out; echo err >&2; exit 3")
@@ -85,7 +93,7 @@ async def test_endless_output_is_cut_with_a_mark_and_the_program_killed() -> Non
         result = await run_process("yes", limit=10)
 
     assert result == ProcessResult(
-        -signal.SIGTERM,
+        -signal.SIGINT,
         "y\n" * 5 + "\n[truncated: it said over 10 bytes]",
         "",
         "output_limit",
@@ -103,12 +111,12 @@ async def test_a_program_past_its_time_is_stopped_and_what_it_said_is_kept() -> 
     async with asyncio.timeout(5):
         result = await run_process("sh", "-c", "exec sleep 60", timeout=0.05)
 
-    assert result == ProcessResult(-signal.SIGTERM, "", "", "timeout")
+    assert result == ProcessResult(-signal.SIGINT, "", "", "timeout")
 
 
 @pytest.mark.fault("R20")
-async def test_a_program_that_ignores_sigterm_is_killed_after_the_grace(line: Line) -> None:
-    stubborn = f"exec 3>{line.path}; trap '' TERM; echo said; while :; do sleep 60; done"
+async def test_a_program_that_ignores_sigint_is_killed_after_the_grace(line: Line) -> None:
+    stubborn = f"exec 3>{line.path}; trap '' INT; echo said; while :; do sleep 60; done"
 
     async with asyncio.timeout(5):
         result = await run_process("sh", "-c", stubborn, limit=2, grace=0.1)
@@ -165,7 +173,7 @@ async def test_cancelled_it_ends_the_whole_group_before_it_returns(line: Line) -
 
 
 async def test_a_second_cancellation_kills_at_once(line: Line) -> None:
-    stubborn = f"exec 3>{line.path}; trap 'echo asked >&3' TERM; echo ready >&3; "
+    stubborn = f"exec 3>{line.path}; trap 'echo asked >&3' INT; echo ready >&3; "
     stubborn += "while :; do sleep 60 & wait; done"
     running = asyncio.create_task(run_process("sh", "-c", stubborn, grace=60))
     assert await line.says() == "ready"
@@ -183,7 +191,7 @@ async def test_a_second_cancellation_kills_at_once(line: Line) -> None:
 @pytest.mark.fault("R19")
 @pytest.mark.fault("R20")
 async def test_a_cancelled_turn_leaves_no_process_of_its_tool(line: Line) -> None:
-    script = f"exec 3>{line.path}; trap '' TERM; sleep 60 & echo ready >&3; wait; wait"
+    script = f"exec 3>{line.path}; trap '' INT; sleep 60 & echo ready >&3; wait; wait"
 
     async def shell() -> str:
         """Run a shell."""

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from typing import Any
 
+import pytest
+
+from agent_lab import Agent, tool
 from agent_lab.domain.errors import StorageError
 from agent_lab.infrastructure.line_memory import MemoryExecutions
-from tests.presentation.test_api_line import lined
+from agent_lab.testing import ScriptedModel, call, reply
+from tests.application.helpers_line import Gates
+from tests.presentation.helpers_server import BOUND, Serving
+from tests.presentation.test_api_line import Line, lined
 
 
 async def test_metrics_tell_depth_waits_runs_and_refusals_by_agent_and_source() -> None:
@@ -19,8 +26,7 @@ async def test_metrics_tell_depth_waits_runs_and_refusals_by_agent_and_source() 
         await a.post("chat", {"message": "two", "async_mode": True}, X_Source_Agent="b")
         await a.post("chat", {"message": "three"})
         answer = await a.get("/metrics")
-        lines = r"^(agent_lab\w+\{.*?\}|agent_lab_abandoned) (.*)$"
-        told = dict(re.findall(lines, answer.text, re.MULTILINE))
+        told = dict(re.findall(r"^(agent_lab\w+\{.*?\}) (.*)$", answer.text, re.MULTILINE))
 
         assert answer.headers["Content-Type"].startswith("text/plain")
         by = 'agent="a",kind="chat",source="user"'
@@ -31,7 +37,7 @@ async def test_metrics_tell_depth_waits_runs_and_refusals_by_agent_and_source() 
         assert told[f'agent_lab_executions_total{{{by},status="completed"}}'] == "1.0"
         refused = 'agent="a",code="capacity",kind="chat",source="user"'
         assert told[f"agent_lab_refusals_total{{{refused}}}"] == "1.0"
-        assert told["agent_lab_abandoned"] == "0.0"
+        assert told['agent_lab_abandoned{agent="a",kind="task"}'] == "0.0"
 
 
 async def test_health_names_its_problems_and_says_more_only_to_who_has_the_token() -> None:
@@ -48,6 +54,39 @@ async def test_health_names_its_problems_and_says_more_only_to_who_has_the_token
         assert open_.status_code == 503
         assert open_.json() == {"status": "failing", "problems": [{"code": "line_faults"}]}
         assert "see the log" in known.json()["problems"][0]["message"]
+
+
+@pytest.mark.fault("R07")
+async def test_work_that_ignores_its_end_is_counted_and_named_until_it_ends() -> None:
+    let_go = threading.Event()
+
+    @tool
+    def hangs() -> str:
+        """Hang."""
+        assert let_go.wait(BOUND)
+        return "late"
+
+    model = ScriptedModel([reply(calls=[call("hangs")]), "Well."], repeat_last=True)
+    async with Serving(Agent("a", model=model, tools=[hangs])) as serving:
+        a = Line(serving, Gates())
+        begun = await a.post("task", {"message": "go", "async_mode": True})
+        path = f"executions/{begun.json()['execution_id']}"
+        await a.until(
+            lambda: any(
+                len(one.runtime.session.journal.read()[1]) > 10 for one in serving.agents.sessions()
+            )
+        )
+        ended = await a.post(f"{path}/terminate")
+        await a.until(lambda: serving.agents.haunted)
+        health, figures = (await a.get("/healthz")).json(), (await a.get("/metrics")).text
+        let_go.set()
+        await a.until(lambda: not serving.agents.haunted)
+
+        assert ended.json()["status"] == "terminated"
+        assert [one["code"] for one in health["problems"]] == ["abandoned_work"]
+        assert "hangs: its thread" in health["problems"][0]["message"]
+        assert 'agent_lab_abandoned{agent="a",kind="thread"} 1.0' in figures
+        assert (await a.get("/healthz")).status_code == 200
 
 
 async def test_a_store_that_fails_is_named_and_what_it_cannot_keep_is_refused() -> None:

@@ -119,6 +119,11 @@ class Agents:
         """All sessions in memory, newest first."""
         return list(reversed(self._sessions.by_id.values()))
 
+    @property
+    def haunted(self) -> list[ServedSession]:
+        """Sessions in which work goes on that ignored its end; also those that are forgotten."""
+        return self._sessions.haunted
+
     async def dormant(self) -> list[Dormant]:
         """Stored sessions with these agents that are not in memory, newest first."""
         return await self._sessions.dormant(self._agents)

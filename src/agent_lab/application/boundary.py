@@ -17,17 +17,11 @@ from typing import Any
 import msgspec
 
 from agent_lab.application.foreign import Foreign, place, said
+from agent_lab.application.leftovers import Abandoned
 from agent_lab.application.logs import log
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.tools import Tool
 from agent_lab.domain.messages import ReplyKind, clean
-
-
-class Abandoned(msgspec.Struct):
-    """Work that ignored its cancellation and may still run: tasks and threads."""
-
-    tasks: int = 0
-    threads: int = 0
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -103,10 +97,11 @@ async def run_in_thread(
     and `late` is called on the loop with what it came to; being a daemon it holds up no exit.
     """
     done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    name = f"{tool.name}: its thread"
 
     def deliver(outcome: Outcome) -> None:
         if done.cancelled():
-            abandoned.threads -= 1
+            abandoned.end("threads", name)
             late(outcome)
         else:
             done.set_result(outcome)
@@ -117,7 +112,7 @@ async def run_in_thread(
         return await done
     except asyncio.CancelledError:
         if done.cancelled():
-            abandoned.threads += 1
+            abandoned.begin("threads", name)
         else:  # it ended in the same tick
             late(done.result())
         raise

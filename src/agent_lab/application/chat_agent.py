@@ -12,6 +12,8 @@ from agent_lab.domain.actions import AwaitInput, AwaitReplies, CallModel, EndTur
 from agent_lab.domain.messages import ModelRequest
 from agent_lab.domain.payloads import ModelRequested
 
+MODEL = "its model"
+
 
 class ChatAgent:
     """The worker that takes `input`, asks the model and puts `events` and `output`.
@@ -49,7 +51,7 @@ class ChatAgent:
             if self._nudge is nudge:
                 self._nudge = None  # whoever works next has one of his own
             else:
-                self._session.abandoned.tasks -= 1
+                self._session.abandoned.end("tasks", MODEL)
 
     async def _work(self, nudge: Nudge, foreign: Foreign) -> None:
         session, conversation = self._session, self._conversation
@@ -94,7 +96,7 @@ class ChatAgent:
 
     def _abandon(self) -> None:
         self._nudge = None
-        self._session.abandoned.tasks += 1
+        self._session.abandoned.begin("tasks", MODEL)
         self.replace()
 
     async def _flush(self) -> None:

@@ -6,6 +6,7 @@ from typing import Protocol, cast
 
 from agent_lab.application.chat_agent import ChatAgent
 from agent_lab.application.event_agent import EventAgent
+from agent_lab.application.leftovers import notice
 from agent_lab.application.logs import log
 from agent_lab.application.session import Session
 from agent_lab.domain.errors import QueueClosed
@@ -38,6 +39,7 @@ class Crew:
         self._session = session
         self._owner = owner
         self._dismissed = False
+        self._grace = session.limits.grace
         self._group: asyncio.TaskGroup | None = None
         session.is_stopping = self._is_stopping
         self._chat = ChatAgent(session)
@@ -45,6 +47,7 @@ class Crew:
         self._chat.replace = lambda: self._add(self._chat.run)
         self._events.spawn = lambda: self._add(self._events.run)
         loop = asyncio.get_running_loop()
+        notice(loop)
         self._root = loop.create_task(self._work(), name=f"agent_lab {session.session_id}")
         _roots.add(self._root)
         self._root.add_done_callback(self._ended)
@@ -58,30 +61,32 @@ class Crew:
         """Everybody is thrown out of what he does, and cancelled for good after the grace."""
         if not self._dismissed:
             self._dismissed = True
+            grace = self._grace = max(self._session.limits.grace, self._events.patience)
             self._chat.stand_down()
             self._events.stand_down()
-            grace = self._session.limits.grace
             last_call = self._session.loop.call_later(grace, self._root.cancel)
             self._root.add_done_callback(lambda _: last_call.cancel())
 
     async def dismiss(self) -> None:
         """Send everybody home and return when they are gone; several may call it at once.
 
-        What is still there after two graces is left, and counted. A caller that is cancelled
-        leaves the stopping to go on.
+        What is still there after two graces is left, and counted. What tools left behind is ended
+        too. A caller that is cancelled leaves the stopping to go on, but programs are killed.
         """
         self.send_home()
-        if self._root.done():
-            return
-        await asyncio.wait({self._root}, timeout=2 * self._session.limits.grace)
         if not self._root.done():
+            await asyncio.wait({self._root}, timeout=self._grace + self._session.limits.grace)
+        if not self._root.done():
+            self._events.give_up()
             abandoned = self._session.abandoned
-            abandoned.tasks += 1
-            self._root.add_done_callback(lambda _: setattr(abandoned, "tasks", abandoned.tasks - 1))
+            abandoned.begin("tasks", "its workers")
+            self._root.add_done_callback(lambda _: abandoned.end("tasks", "its workers"))
             log.warning(
                 "session %s: a tool or model ignores its cancellation and was left behind",
                 self._session.session_id,
             )
+        self._session.sweep()
+        await self._session.leftovers.gone()
 
     # -- inside ----------------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ from typing import Any, Literal
 from agent_lab.application.boundary import Outcome, misfit, run_async, run_in_thread
 from agent_lab.application.foreign import Foreign
 from agent_lab.application.gate import Drop, Hop
+from agent_lab.application.leftovers import DOING, Doing
+from agent_lab.application.logs import log
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.session import Session
 from agent_lab.application.tools import Tool
@@ -18,7 +20,16 @@ from agent_lab.domain.payloads import ToolCalled, ToolStarted
 class Runner:
     """One task that runs one call at a time. `started` is set once the tool was let loose."""
 
-    __slots__ = ("abandoned", "call", "foreign", "nudge", "started", "timed_out", "timeout")
+    __slots__ = (
+        "abandoned",
+        "call",
+        "doing",
+        "foreign",
+        "nudge",
+        "started",
+        "timed_out",
+        "timeout",
+    )
 
     def __init__(self, nudge: Nudge, timed_out: "Callable[[Runner], None]") -> None:
         self.nudge = nudge
@@ -26,8 +37,15 @@ class Runner:
         self.timed_out = partial(timed_out, self)
         self.timeout = 0.0
         self.call: ToolCalled | None = None
+        self.doing: Doing | None = None
         self.started = False
-        self.abandoned = False
+        self.abandoned = ""
+        """What was given up, once it was."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds that programs of its call may take to end."""
+        return max(self.doing.patience, default=0.0) if self.doing is not None else 0.0
 
 
 class EventAgent:
@@ -69,7 +87,7 @@ class EventAgent:
                         raise
         finally:
             if runner.abandoned:
-                self._session.abandoned.tasks -= 1
+                self._session.abandoned.end("tasks", runner.abandoned)
             else:
                 self._runners.remove(runner)
                 self._idle -= 1
@@ -107,14 +125,25 @@ class EventAgent:
                 session.clock.clear(runner)
                 runner.call = None
                 self._idle += 1
+            self._is_over(runner)
             if self._busy.get(call.call_id) is runner:
                 del self._busy[call.call_id]
+
+    @property
+    def patience(self) -> float:
+        """Seconds that programs of running calls may take to end, once they are told to."""
+        return max((runner.patience for runner in self._runners), default=0.0)
 
     def stand_down(self) -> None:
         """The session stops: everybody leaves what he does, after cleaning up."""
         for runner in self._runners:
             if not runner.nudge.pending:
                 runner.nudge()
+
+    def give_up(self) -> None:
+        """The session is gone and these calls are not: what they started is ended all the same."""
+        for runner in list(self._runners):
+            self._is_over(runner)
 
     # -- one call --------------------------------------------------------------------------------
 
@@ -132,6 +161,8 @@ class EventAgent:
     def _work(self, runner: Runner, tool: Tool, call: ToolCalled) -> Coroutine[Any, Any, Outcome]:
         session = self._session
         limit, context = session.limits.tool_output, session.context.copy()
+        runner.doing = Doing(call.name, call.turn, session.leftovers)
+        context.run(DOING.set, runner.doing)
         if tool.is_async:
             return run_async(tool, call.arguments, runner.nudge, runner.foreign, context, limit)
         return run_in_thread(
@@ -199,7 +230,7 @@ class EventAgent:
         """The call has its reply: whoever is still at it is thrown out."""
         busy = self._busy.pop(call_id, None)
         if busy is not None:
-            grace = self._session.limits.grace
+            grace = max(self._session.limits.grace, busy.patience)
             busy.nudge()
             self._session.clock.set(busy, grace, lambda: self._abandon(busy))
         if self._permissions.alarms:
@@ -211,12 +242,22 @@ class EventAgent:
 
     def _abandon(self, runner: Runner) -> None:
         """The tool ignores its cancellation: leave it, count it, and go on with another runner."""
-        runner.abandoned = True
+        call = runner.call
+        runner.abandoned = f"{call.name}: its call {call.call_id}" if call is not None else "a tool"
+        log.error("session %s: %s is abandoned", self._session.session_id, runner.abandoned)
         runner.call = None
         self._runners.discard(runner)
-        self._session.abandoned.tasks += 1
+        self._session.abandoned.begin("tasks", runner.abandoned)
+        self._is_over(runner)
         if not self._idle:
             self.spawn()
+
+    def _is_over(self, runner: Runner) -> None:
+        """Nobody works at the call any more: what it started is on its own."""
+        if runner.doing is not None:
+            runner.doing.is_over = True
+            if self._session.leftovers.held:
+                self._session.sweep()
 
     def _thread_ended(self, call: ToolCalled, outcome: Outcome) -> None:
         """A thread nobody waited for has ended: record what it came to."""

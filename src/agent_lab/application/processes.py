@@ -7,23 +7,31 @@ ever. So the whole process group is signalled, and a pipe that somebody still ho
 
 import asyncio
 import os
-from contextlib import suppress
-from signal import SIGKILL, SIGTERM, Signals
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from contextvars import Context
+from functools import partial
+from signal import SIGINT, SIGKILL, Signals
 from subprocess import PIPE, Popen
 from threading import Thread
 from typing import Literal
 
 import msgspec
 
+from agent_lab.application.leftovers import DOING
+from agent_lab.application.strays import INTERRUPT, KILL, KNOWN
+
 _RUNNING: set[int] = set()
 """Programs that run now: what the operating system knows, for a process that leaves at once."""
 
 
 def kill_all() -> None:
-    """Kill what run_process has running; for a process that ends without its loop."""
+    """Kill what tools have running; for a process that ends without its loop."""
     for pid in tuple(_RUNNING):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, SIGKILL)
+    for stray in tuple(KNOWN):
+        stray.kill()
 
 
 class ProcessResult(msgspec.Struct, frozen=True):
@@ -43,30 +51,44 @@ async def run_process(
     input: str | bytes = b"",  # noqa: A002 - as subprocess.run names it
     timeout: float | None = None,
     limit: int = 1 << 20,
-    grace: float = 2.0,
+    grace: float = INTERRUPT,
 ) -> ProcessResult:
     """Run a program, without a shell, and give its output as text.
 
     Cancelled, after `timeout` seconds, or past `limit` bytes of one stream, its process group gets
-    SIGTERM and after `grace` seconds SIGKILL; a second cancellation kills at once. What it leaves
+    SIGINT and after `grace` seconds SIGKILL; a second cancellation kills at once. What it leaves
     running in its group is killed, after the `grace` if it holds a pipe. Text past the limit is
     cut, with a mark; bytes that are not UTF-8 are replaced. Raises OSError if it cannot start.
     """
     program = _Program(argv, input.encode() if isinstance(input, str) else input, limit)
     over = {program.exited, program.full}
-    try:
-        done, _ = await asyncio.wait(over, timeout=timeout, return_when="FIRST_COMPLETED")
-    finally:
-        await program.end(grace)
+    with _patience(grace + KILL):
+        try:
+            done, _ = await asyncio.wait(over, timeout=timeout, return_when="FIRST_COMPLETED")
+        finally:
+            await program.end(grace)
     ended = "output_limit" if program.full.done() else "exited" if done else "timeout"
     return ProcessResult(program.process.returncode, program.text(1), program.text(2), ended)
+
+
+@contextmanager
+def _patience(seconds: float) -> Generator[None]:
+    """Have the tool that waits here given this long to end, and not just the grace."""
+    doing = DOING.get()
+    patience = doing.patience if doing is not None else []
+    patience.append(seconds)
+    try:
+        yield
+    finally:
+        patience.remove(seconds)
 
 
 class _Program:
     """A program that runs; knows when it exited, said too much and let go of its output."""
 
     def __init__(self, argv: tuple[str, ...], given: bytes, limit: int) -> None:
-        self.process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True)  # noqa: S603 - the tool's own argv
+        start = partial(Popen, argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True)
+        self.process = Context().run(start)  # nobody's leftover: it is ended here
         _RUNNING.add(self.process.pid)
         self._loop = loop = asyncio.get_running_loop()
         self.exited, self.full, self.silent = (loop.create_future() for _ in range(3))
@@ -89,13 +111,13 @@ class _Program:
     async def end(self, grace: float) -> None:
         try:
             if not self.exited.done():
-                self._signal_group(SIGTERM)
+                self._signal_group(SIGINT)
             await asyncio.wait({self.exited, self.silent}, timeout=grace)
         finally:
             self._signal_group(SIGKILL)
             for number in (0, 1, 2):
                 self._close(number)
-            await asyncio.wait({self.exited}, timeout=grace)
+            await asyncio.wait({self.exited}, timeout=KILL)
 
     def _read(self, number: int) -> None:
         said, data = self._said[number], os.read(self._pipes[number].fileno(), 1 << 16)

@@ -10,10 +10,10 @@ from contextvars import copy_context
 from typing import Literal
 
 from agent_lab.application.agent import Agent
-from agent_lab.application.boundary import Abandoned
 from agent_lab.application.clock import SessionClock
 from agent_lab.application.gate import Gate
 from agent_lab.application.journal import Journal
+from agent_lab.application.leftovers import DOING, Abandoned, Leftovers
 from agent_lab.application.permissions import PermissionDesk
 from agent_lab.application.ports import Model, Outside
 from agent_lab.application.queues import RuntimeQueues
@@ -65,6 +65,7 @@ class Session:
         )
         self.outbox: list[AnyPayload] = []  # a deque weighs 0.6 KiB; this is nearly always empty
         self.abandoned = Abandoned()
+        self.leftovers = Leftovers(session_id, loop, self.abandoned, limits.grace)
         self.permissions = PermissionDesk(self, agent.tools)
         self.nudge_chat: Callable[[], None] = _nobody
         self.call_closed: Callable[[str], None] = _nobody
@@ -99,6 +100,12 @@ class Session:
         for payload in decided:
             if type(payload) is ToolReplied:
                 self.call_closed(payload.call_id)
+        if self.leftovers.held and not self.conversation.in_turn:
+            self.sweep()
+
+    def sweep(self) -> None:
+        """End what the tools of turns that are over left behind."""
+        self.leftovers.sweep(self.conversation.at["turn"])
 
     def control(self, decided: Sequence[AnyPayload]) -> bool:
         """As decide, for anybody but ChatAgent, who is told if it changes what is due.
@@ -162,6 +169,8 @@ class Session:
             error = InputFull if first.code == "queue_full" else MessageRejected
             raise error(first.code, first.message_id, first.message)
         self.context = copy_context()
+        if DOING.get() is not None:  # a tool sent it: what comes of it is not that tool's
+            self.context.run(DOING.set, None)
         self.wake()
         return message
 

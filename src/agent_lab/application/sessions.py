@@ -54,6 +54,7 @@ class Sessions:
         self._grace = grace
         self._taking_up = asyncio.Lock()
         self._closing: set[asyncio.Task[None]] = set()
+        self._gone: list[tuple[ServedSession, asyncio.Task[None]]] = []
         self._group: asyncio.TaskGroup | None = None
         self._closed = False
 
@@ -255,6 +256,23 @@ class Sessions:
         task = group.create_task(served.runtime.close(), name=f"close {served.session_id}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+        self._gone = [*self._restless(), (served, task)]
+
+    @property
+    def haunted(self) -> list[ServedSession]:
+        """Sessions in which work goes on that ignored its end; also those that are forgotten."""
+        self._gone = self._restless()
+        every = [*self.by_id.values(), *(served for served, _ in self._gone)]
+        found = {id(one): one for one in every if one.runtime.session.abandoned.total}
+        return list(found.values())
+
+    def _restless(self) -> list[tuple[ServedSession, "asyncio.Task[None]"]]:
+        """Of those that were closed, who is not over and done with."""
+        return [
+            (served, task)
+            for served, task in self._gone
+            if not task.done() or served.runtime.session.abandoned.total
+        ]
 
 
 async def _brought(rest: Coroutine[Any, Any, None]) -> None:

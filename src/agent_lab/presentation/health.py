@@ -14,12 +14,8 @@ async def health_of(agents: Agents) -> list[Problem]:
         found.append(Problem(error.code, f"{error}; {error.hint}"))
     if faults := line.keeper.faults + line.book.faults:
         found.append(Problem("line_faults", f"{faults} times somebody was not told; see the log"))
-    left = [
-        served.session_id
-        for served in agents.sessions()
-        if served.runtime.session.abandoned.tasks or served.runtime.session.abandoned.threads
-    ]
-    if left:
-        said = f"work that ignored its cancellation may still run in {', '.join(left[:10])}"
+    for served in agents.haunted[:10]:
+        names = ", ".join(served.runtime.session.abandoned.names[:10])
+        said = f"session {served.session_id!r} was left by what ignores its end: {names}"
         found.append(Problem("abandoned_work", said))
     return found + await line.check()

@@ -8,6 +8,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from agent_lab.application.agents import Agents
 from agent_lab.application.executions import Change, Declined, Ended, Started
+from agent_lab.application.leftovers import Abandoned
 from agent_lab.domain.execution import Execution
 
 BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
@@ -56,9 +57,25 @@ class Metrics:
             running.add_metric(key, runs)
         yield depth
         yield running
-        left = GaugeMetricFamily("agent_lab_abandoned", "Work that ignored its cancellation")
-        left.add_metric((), sum(_abandoned(self._agents)))
-        yield left
+        yield self._abandoned()
+
+    def _abandoned(self) -> Metric:
+        """By agent and kind; every agent has its lines, so that a zero is a zero."""
+        left = GaugeMetricFamily(
+            "agent_lab_abandoned", "Work that ignored its end", labels=("agent", "kind")
+        )
+        counted = {name: Abandoned() for name in self._agents.names}
+        for served in self._agents.haunted:
+            mine = counted.setdefault(served.agent.name, Abandoned())
+            its = served.runtime.session.abandoned
+            mine.tasks += its.tasks
+            mine.threads += its.threads
+            mine.programs += its.programs
+        for name, one in counted.items():
+            left.add_metric((name, "task"), one.tasks)
+            left.add_metric((name, "thread"), one.threads)
+            left.add_metric((name, "program"), one.programs)
+        return left
 
     def _hear(self, change: Change) -> None:
         match change:
@@ -79,8 +96,3 @@ class Metrics:
 
 def _labels(execution: Execution) -> tuple[str, str, str]:
     return execution.agent_name, execution.kind, execution.source
-
-
-def _abandoned(agents: Agents) -> Iterator[int]:
-    left = (served.runtime.session.abandoned for served in agents.sessions())
-    return (one.tasks + one.threads for one in left)

@@ -204,6 +204,6 @@ def _hear(event: str, _: tuple[Any, ...]) -> None:
     if event == "subprocess.Popen":
         doing = DOING.get()
         if doing is not None:  # the event has all but the object: that is who tells it
-            program = sys._getframe(1).f_locals.get("self")  # noqa: SLF001  # the documented way
+            program = sys._getframe(1).f_locals.get("self")  # type: ignore[reportPrivateUsage]  # nothing else gives the caller
             if isinstance(program, Popen):
                 doing.leftovers.add_program(doing, cast("Popen[Any]", program))

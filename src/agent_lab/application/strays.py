@@ -38,7 +38,7 @@ class Stray(Protocol):
         """How it is told of."""
         ...
 
-    def watch(self, loop: AbstractEventLoop, gone: Callable[[], object]) -> bool:
+    def watch(self, loop: AbstractEventLoop, gone: Callable[[], object], /) -> bool:
         """Have `gone` called on the loop at its end; False if it has ended."""
         ...
 

@@ -12,6 +12,7 @@ from asyncio import AbstractEventLoop, Task
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from functools import partial
+from inspect import currentframe
 from pathlib import Path
 from subprocess import Popen
 from typing import Any, cast
@@ -204,6 +205,7 @@ def _hear(event: str, _: tuple[Any, ...]) -> None:
     if event == "subprocess.Popen":
         doing = DOING.get()
         if doing is not None:  # the event has all but the object: that is who tells it
-            program = sys._getframe(1).f_locals.get("self")  # type: ignore[reportPrivateUsage]  # nothing else gives the caller
+            caller = frame.f_back if (frame := currentframe()) is not None else None
+            program = caller.f_locals.get("self") if caller is not None else None
             if isinstance(program, Popen):
                 doing.leftovers.add_program(doing, cast("Popen[Any]", program))

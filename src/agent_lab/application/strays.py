@@ -9,7 +9,7 @@ from asyncio import AbstractEventLoop, Task
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from signal import SIGINT, SIGKILL, Signals
+from signal import SIGINT, SIGKILL, SIGSTOP, Signals
 from subprocess import Popen
 from threading import Thread
 from typing import Any, Literal, Protocol
@@ -112,10 +112,13 @@ class StrayProgram:
         return True
 
     def kill(self) -> None:
-        """SIGKILL to all of it."""
-        if not self.is_reaped or self.is_ending:
+        """SIGKILL to all of it. Who is stopped first starts nobody else meanwhile."""
+        known = -1
+        while not self.is_reaped and known < len(self._tree):
+            known = len(self._tree)
             self._note_tree()
-            self._signal(SIGKILL)
+            self._signal(SIGSTOP)
+        self._signal(SIGKILL)
 
     def _interrupt(self) -> None:
         self._note_tree()

@@ -181,6 +181,19 @@ async def test_a_command_that_is_none_is_named(caplog: pytest.LogCaptureFixture)
     assert "MCP server 'x' cannot be started" in caplog.text
 
 
+async def test_a_tool_that_needs_approval_asks_before_it_runs() -> None:
+    asks = stub(needs_approval=["weather"])
+    said = reply(calls=[call("stub__weather", city="Oslo"), call("stub__both")])
+    async with DebugRuntime(agent(said, servers=[asks])) as runtime:
+        queues = runtime.start("go")
+        async with asyncio.timeout(BOUND):
+            while not runtime.session.permissions.pending:
+                await queues.output.get()
+            (asked,) = runtime.session.permissions.pending
+
+    assert asked.name == "stub__weather"
+
+
 @pytest.mark.fault("R43")
 async def test_a_cancelled_call_is_cancelled_at_the_server(tmp_path: Path) -> None:
     heard = tmp_path / "heard"

@@ -27,6 +27,7 @@ class RemoteTool(Tool):
         self.function = call
         self.is_async = True
         self.timeout = server.definition.timeout + MARGIN
+        self.needs_approval = server.definition.asks_before(offer.name)
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """All of them as they are, to be judged by the server."""

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,8 +23,9 @@ class McpServer(msgspec.Struct, frozen=True):
     Either `command`, a program that speaks MCP on standard input and output, as a list or as a
     shell would split it; or `url`, where streamable HTTP is spoken. `env` is added to the few
     variables that a program gets (PATH, HOME and the like), `headers` go with each HTTP request.
-    `timeout` is the longest call, `start_timeout` the longest start, in seconds. Raises
-    ToolDefinitionError for a name or an address that cannot be.
+    `timeout` is the longest call, `start_timeout` the longest start, in seconds. `needs_approval`
+    says which of its tools somebody has to allow before they run: all, none, or those of these
+    names (its own for them). Raises ToolDefinitionError for a name or an address that cannot be.
     """
 
     name: str
@@ -35,6 +36,7 @@ class McpServer(msgspec.Struct, frozen=True):
     cwd: str | None = None
     timeout: float = 30.0
     start_timeout: float = 30.0
+    needs_approval: bool | Collection[str] = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -57,6 +59,11 @@ class McpServer(msgspec.Struct, frozen=True):
             )
         if min(self.timeout, self.start_timeout) <= 0:
             raise ToolDefinitionError(f"MCP server {self.name!r}: its time-outs must be over 0")
+
+    def asks_before(self, tool: str) -> bool:
+        """Whether somebody has to allow each call of this tool of its."""
+        asks = self.needs_approval
+        return asks if isinstance(asks, bool) else tool in asks
 
     def __repr__(self) -> str:
         """Its name alone: the rest may hold secrets."""

@@ -115,6 +115,7 @@ class Desk:
         self.seqs: list[int] = []
         """The numbers of the entries that came over its sockets, in order of arrival."""
         page.set_default_timeout(BOUND * 1000)
+        page.set_default_navigation_timeout(60_000)  # a new process on a machine that is busy
         page.on("websocket", lambda socket: socket.on("framereceived", self._received))
         self.users = page.locator("article.user > .text")
         self.answers = page.locator("article.assistant > .text:visible")
@@ -241,6 +242,21 @@ async def attached(stage: Stage) -> Desk:
     desk = await stage.open()
     await desk.click("Sessions")
     await desk.page.locator("button.session").first.click()
+    return desk
+
+
+async def welcomed(stage: Stage) -> Desk:
+    """Another tab, which knows its agents."""
+    desk = await stage.open()
+    await expect(desk.page.locator(".welcome")).to_contain_text("guide")
+    return desk
+
+
+async def looking(stage: Stage, guide: Guide) -> Desk:
+    """Another tab, in which the guide looks at Oslo and waits to be let go."""
+    desk = await stage.open()
+    await desk.say("Look at Oslo")
+    await guide.inside("Oslo")
     return desk
 
 

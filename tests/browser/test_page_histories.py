@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
-from playwright.async_api import Browser, expect
+from playwright.async_api import expect
 
-from tests.browser.helpers_page import Desk, Guide, Stage, staged
+from tests.browser.helpers_page import Desk, Guide, Stage, looking, welcomed
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -34,21 +32,9 @@ ERROR = (
 )
 
 
-@pytest.fixture
-def guide() -> Guide:
-    return Guide()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def stage(chromium: Browser, guide: Guide) -> AsyncIterator[Stage]:
-    async with staged(chromium, guide.agent) as stage:
-        yield stage
-
-
 async def opened(stage: Stage) -> Desk:
     """A tab in which the interrupted history was pasted and opened, and its report is shown."""
-    desk = await stage.open()
-    await expect(desk.page.locator(".welcome")).to_contain_text("guide")
+    desk = await welcomed(stage)
     await desk.page.keyboard.press("o")
     await desk.page.get_by_label("A history", exact=True).fill(json.dumps(INTERRUPTED))
     await desk.click("Open it")
@@ -74,9 +60,7 @@ async def test_the_badge_says_that_each_dialect_accepts_what_the_loop_made(
 async def test_an_entry_says_what_the_provider_would_have_said_if_nothing_had_been_held(
     stage: Stage, guide: Guide
 ) -> None:
-    desk = await stage.open()
-    await desk.say("Look at Oslo")
-    await guide.inside("Oslo")
+    desk = await looking(stage, guide)
     await desk.say("And Rome?")
     await expect(desk.held).to_have_count(1)
     await desk.page.locator(".entry .type:text-is('held')").click()
@@ -102,8 +86,7 @@ async def test_a_providers_error_is_explained_with_the_message_at_fault(stage: S
 
 
 async def test_an_error_that_nobody_knows_is_said_to_be_unknown(stage: Stage) -> None:
-    desk = await stage.open()
-    await expect(desk.page.locator(".welcome")).to_contain_text("guide")
+    desk = await welcomed(stage)
     await desk.page.keyboard.press("v")
     window = desk.page.locator("dialog[open]")
     await expect(window).to_contain_text("There is no history yet.")
@@ -132,8 +115,7 @@ async def test_an_opened_history_says_what_was_mended_and_goes_on(
 
 
 async def test_what_is_no_history_is_refused_in_words(stage: Stage) -> None:
-    desk = await stage.open()
-    await expect(desk.page.locator(".welcome")).to_contain_text("guide")
+    desk = await welcomed(stage)
     await desk.page.keyboard.press("o")
     await desk.page.get_by_label("A history", exact=True).fill("well, hello")
     await desk.click("Open it")

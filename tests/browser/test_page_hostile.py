@@ -20,7 +20,7 @@ from agent_lab.domain.messages import ModelRequest
 from agent_lab.infrastructure.models.scripted import ScriptedReply
 from agent_lab.testing import ScriptedModel, call, fail, reply
 from tests.browser.helpers_acts import Acted, asking
-from tests.browser.helpers_page import Desk, Guide, staged
+from tests.browser.helpers_page import Desk, Guide, staged, welcomed
 from tests.browser.payloads import PAYLOADS
 
 pytestmark = [
@@ -183,8 +183,7 @@ def history_of(texts: list[str]) -> list[dict[str, Any]]:
 
 async def test_a_history_from_elsewhere_is_shown_as_it_is(chromium: Browser) -> None:
     async with staged(chromium, Guide().agent) as stage:
-        desk = await stage.open()
-        await expect(desk.page.locator(".welcome")).to_contain_text("guide")
+        desk = await welcomed(stage)
         await desk.page.keyboard.press("o")
         given = json.dumps(history_of(PAYLOADS))
         await desk.page.get_by_label("A history", exact=True).fill(given)

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Locator, expect
+from playwright.async_api import Locator, expect
 
-from tests.browser.helpers_page import Desk, Guide, Stage, staged
+from tests.browser.helpers_page import Desk, Guide, Stage, welcomed
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-
-
-@pytest.fixture
-def guide() -> Guide:
-    return Guide()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def stage(chromium: Browser, guide: Guide) -> AsyncIterator[Stage]:
-    async with staged(chromium, guide.agent) as stage:
-        yield stage
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -32,8 +19,7 @@ async def desk(stage: Stage, guide: Guide) -> Desk:
         answer = await stage.serving.get("/api/agents/guide/chat", method="POST", json=said)
         assert answer.status_code == 202, answer.text
     await guide.inside("Oslo")
-    desk = await stage.open()
-    await expect(desk.page.locator(".welcome")).to_contain_text("guide")
+    desk = await welcomed(stage)
     await desk.page.keyboard.press("l")
     return desk
 

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
 
-from tests.browser.helpers_page import Desk, Guide, Stage, Teller, attached, call_named, staged
+from tests.browser.helpers_page import (
+    Desk,
+    Guide,
+    Stage,
+    Teller,
+    attached,
+    call_named,
+    looking,
+    staged,
+    welcomed,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-
-
-@pytest.fixture
-def guide() -> Guide:
-    return Guide()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def stage(chromium: Browser, guide: Guide) -> AsyncIterator[Stage]:
-    """The guide's stage; its end asserts that no page misbehaved."""
-    async with staged(chromium, guide.agent) as stage:
-        yield stage
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def desk(stage: Stage, guide: Guide) -> Desk:
     """A tab in which the guide looks at Oslo, and waits to be let go."""
-    desk = await stage.open()
-    await desk.say("Look at Oslo")
-    await guide.inside("Oslo")
-    return desk
+    return await looking(stage, guide)
 
 
 # -- held, and delivered -------------------------------------------------------------------------
@@ -375,8 +369,7 @@ async def test_arrow_keys_in_the_entries_move_the_choice_and_the_inspector_follo
 
 
 async def test_a_question_mark_opens_the_keys_and_escape_closes_them(stage: Stage) -> None:
-    desk = await stage.open()
-    await expect(desk.page.locator(".welcome")).to_contain_text("guide")
+    desk = await welcomed(stage)
     await desk.page.keyboard.press("?")
     keys = desk.page.get_by_role("dialog", name="Keys")
     await expect(keys).to_be_visible()

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, expect
+from playwright.async_api import expect
 
 from agent_lab.presentation.guard_rules import TokenCheck
-from tests.browser.helpers_page import Desk, Guide, Stage, staged
+from tests.browser.helpers_page import Desk, Guide, Stage, looking
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-
-
-@pytest.fixture
-def guide() -> Guide:
-    return Guide()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def stage(chromium: Browser, guide: Guide) -> AsyncIterator[Stage]:
-    async with staged(chromium, guide.agent) as stage:
-        yield stage
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def desk(stage: Stage, guide: Guide) -> Desk:
     """A tab in which the guide looks at Oslo, and the held “And Rome?” is being changed."""
-    desk = await stage.open()
-    await desk.say("Look at Oslo")
-    await guide.inside("Oslo")
+    desk = await looking(stage, guide)
     await desk.say("And Rome?")
     await desk.held.get_by_role("button", name="edit").click()
     await expect(desk.page.get_by_label("Change the held message")).to_be_focused()

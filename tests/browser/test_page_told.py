@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Browser, Request, expect
 
 from agent_lab.presentation.downstream import SocketLimits
-from tests.browser.helpers_page import Desk, Guide, staged
+from tests.browser.helpers_page import Desk, Guide, looking, staged, welcomed
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -28,9 +28,7 @@ async def test_messages_that_come_too_fast_go_again_by_themselves(chromium: Brow
     guide = Guide()
     limits = SocketLimits(messages=0.4, message_burst=2)
     async with staged(chromium, guide.agent, limits=limits) as stage:
-        desk = await stage.open()
-        await desk.say("Look at Oslo")
-        await guide.inside("Oslo")
+        desk = await looking(stage, guide)
         words = [f"word {number}" for number in range(3)]
         for text in words:
             await desk.say(text)
@@ -70,8 +68,7 @@ async def test_the_list_of_sessions_is_told_what_changes_and_asks_once(chromium:
 async def test_the_line_is_looked_at_when_it_changes_only(chromium: Browser) -> None:
     guide = Guide()
     async with staged(chromium, guide.agent) as stage:
-        desk = await stage.open()
-        await expect(desk.page.locator(".welcome")).to_contain_text("guide")
+        desk = await welcomed(stage)
         questions = asked(desk, "api/agents/guide/queue")
         await desk.page.keyboard.press("l")
         head = desk.page.locator(".line-agent h3")
@@ -93,8 +90,7 @@ async def test_the_line_is_looked_at_when_it_changes_only(chromium: Browser) -> 
 
 async def test_the_line_says_when_nobody_tells_it_anything_any_more(chromium: Browser) -> None:
     async with staged(chromium, Guide().agent) as stage:
-        desk = await stage.open()
-        await expect(desk.page.locator(".welcome")).to_contain_text("guide")
+        desk = await welcomed(stage)
         await desk.page.keyboard.press("l")
         await expect(desk.page.locator(".line-agent h3")).to_contain_text("○ free")
         stage.line.cut()

@@ -6,7 +6,6 @@ import ast
 import json
 import re
 import shlex
-from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
@@ -16,28 +15,15 @@ from playwright.async_api import Browser, Locator, expect
 from agent_lab import Agent, DebugRuntime
 from agent_lab.testing import HandGate, ScriptedModel
 from tests.browser.helpers_acts import ASKED, Acted, asking, crowd
-from tests.browser.helpers_page import Desk, Guide, Stage, staged
+from tests.browser.helpers_page import Desk, Guide, Stage, looking, staged
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-
-
-@pytest.fixture
-def guide() -> Guide:
-    return Guide()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def stage(chromium: Browser, guide: Guide) -> AsyncIterator[Stage]:
-    async with staged(chromium, guide.agent) as stage:
-        yield stage
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def desk(stage: Stage, guide: Guide) -> Desk:
     """A tab in which the guide looks at Oslo, and “And Rome?” is held."""
-    desk = await stage.open()
-    await desk.say("Look at Oslo")
-    await guide.inside("Oslo")
+    desk = await looking(stage, guide)
     await desk.say("And Rome?")
     await expect(desk.held).to_have_count(1)
     await desk.page.evaluate("document.activeElement.blur()")

@@ -219,6 +219,14 @@ async def failed(stage: Theatre, page: Page) -> None:
     await page.locator(".entry .type.bad").last.click(timeout=2_000)
 
 
+async def failed_narrow(stage: Theatre, page: Page) -> None:
+    """The same in a narrow window: the conversation says it."""
+    await stage.enter(page)
+    await choose(page, "guide")
+    await say(page, "Fail")
+    await page.locator(".end .box").wait_for()
+
+
 async def sessions(stage: Theatre, page: Page) -> None:
     """The list of sessions."""
     for text in ("Plan a trip to Oslo.", "Look at Rome", "Fail"):
@@ -229,6 +237,22 @@ async def sessions(stage: Theatre, page: Page) -> None:
     await stage.enter(page)
     await page.get_by_role("button", name="Sessions").click()
     await page.locator("button.session").nth(2).wait_for()
+
+
+async def line(stage: Theatre, page: Page) -> None:
+    """Who runs, who waits, and what was asked before."""
+    asked = ("Hello", "Fail", "Look at Oslo", "And in Rome?", "And in Vienna?")
+    for text in asked:
+        said = {"message": text, "async_mode": True}
+        await stage.serving.get("/api/agents/guide/chat", method="POST", json=said)
+        while text in asked[:2] and stage.serving.agents.line.book.depth("guide")[0]:
+            await page.wait_for_timeout(50)
+    await stage.guide.inside("Oslo")
+    await stage.enter(page)
+    await page.get_by_role("button", name="Start the demo").wait_for()
+    await page.keyboard.press("l")
+    await page.locator(".line-agent .execution").nth(2).wait_for()
+    await page.locator(".executions button.execution").nth(4).wait_for()
 
 
 async def no_sessions(stage: Theatre, page: Page) -> None:
@@ -303,12 +327,13 @@ STATES: dict[str, State] = {
     "permission": State(permission, narrow=permission),
     "paused": State(paused, narrow=paused),
     "disconnected": State(disconnected, narrow=disconnected),
-    "catching-up": State(catching_up),
+    "catching-up": State(catching_up, narrow=catching_up),
     "gap": State(gap, lambda: [crowd(60, keep=300)]),
     "finished": State(finished),
-    "failed": State(failed),
+    "failed": State(failed, narrow=failed_narrow),
     "sessions": State(sessions, narrow=sessions),
     "no-sessions": State(no_sessions),
+    "line": State(line, narrow=line),
     "long-text": State(long_text, lambda: [giver("fog until noon, " * 65_536)]),
     "many-entries": State(many, lambda: [crowd(57, width=128)]),
     "opened": State(opened),

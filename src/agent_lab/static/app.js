@@ -59,6 +59,7 @@ function boot(token) {
   let beat = 0;
   let lastTick = 0;
   let lastWhole = -Infinity;
+  let isEmpty = true; // what comes first is shown at once
   function render() {
     isDue = false;
     if (!byId("main")) return; // the token page has taken its place
@@ -69,8 +70,9 @@ function boot(token) {
     mark(byId("main"), "data-still", view.link.state === "refused");
     // While thousands of entries come in, the panels are drawn now and then, and the bar always.
     const rest = view.link.isBehind && link.state.session.last_seq - link.state.lastSeq > 5000 ? 1500 : 500;
-    const isFlood = view.link.isBehind && performance.now() - lastWhole < rest;
+    const isFlood = view.link.isBehind && !isEmpty && performance.now() - lastWhole < rest;
     if (!isFlood) lastWhole = performance.now();
+    isEmpty = !link.state.entries.length;
     for (const part of isFlood ? views.slice(0, 1) : views) part.render(view);
     tick(view.now);
     // A running turn moves, though not at each picture: that would keep a core busy. An idle page costs nothing.

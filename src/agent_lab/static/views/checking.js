@@ -26,9 +26,11 @@ export function createChecking(actions, makeDialog) {
 
   function explained({ rules, found: faults, named }) {
     if (!rules.length && !faults.length) return h("p", { class: "dim" }, "No rule that is known here says this.", places(named));
+    const known = new Set(faults.map((v) => `${v.dialect} ${v.rule}`)); // what a fault says already is not said again
+    const others = rules.filter((r) => !known.has(`${r.dialect} ${r.rule}`)).slice(0, 4);
     return [
       faults.length ? [h("h4", null, "In this history"), faults.map((v) => fault({ ...v, dialects: [v.dialect] }, choose))] : null,
-      rules.length ? [h("h4", null, faults.length ? "The rule" : "What it means"), rules.slice(0, 4).map((r) => fault({ ...r, dialects: [r.dialect], severity: "rule" }, choose))] : null,
+      others.length ? [h("h4", null, faults.length ? "It may also mean" : "What it means"), others.map((r) => fault({ ...r, dialects: [r.dialect], severity: "rule" }, choose))] : null,
       places(named),
     ];
   }

@@ -1,7 +1,7 @@
 // Agents and their line: who runs, who waits, where from and for how long; and what was asked before.
 
 import { h, keyed, say, show } from "../h.js";
-import { clip, clockTime, duration } from "../format.js";
+import { clip, clockTime, duration, ticking } from "../format.js";
 
 const LOST = "The line to the server is broken: this is how it was.";
 const PAUSE = 250; // ms between two looks, however much happens
@@ -103,7 +103,7 @@ export function createLine(actions, makeDialog) {
   function waiting(name, one) {
     const isRunning = one.position === null;
     const since = Date.parse(isRunning ? (one.started_at ?? one.queued_at) : one.queued_at);
-    return h("div", { class: "execution" }, h("span", { class: isRunning ? "tool" : "held" }, isRunning ? "◌ runs" : `${one.position}. waits`), h("span", { class: "time", "data-since": since }),
+    return h("div", { class: "execution" }, h("span", { class: isRunning ? "tool" : "held" }, isRunning ? "◌ runs" : `${one.position}. waits`), h("span", { class: "time", "data-since": since }, ticking(actions.link.now() - since)),
       h("span", { class: "what" }, clip(one.message, 90)), h("span", { class: "dim" }, from(one)),
       sure(`end:${one.id}`, "Terminate", () => command(name, `/executions/${encodeURIComponent(one.id)}/terminate`, "Terminate")));
   }

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent_lab.application.agent import Agent
+    from agent_lab.application.control import AgentControl
     from agent_lab.application.processes import run_process
     from agent_lab.application.queues import RuntimeQueues
     from agent_lab.application.request import DebugRunRequest
     from agent_lab.application.tools import tool
-    from agent_lab.bootstrap import DebugRuntime
+    from agent_lab.bootstrap import DebugRuntime, open_agents
     from agent_lab.domain.dialects.check import check_history
     from agent_lab.domain.dialects.repair import repair_history
     from agent_lab.domain.dialects.violations import Violation
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Agent": "application.agent",
+    "AgentControl": "application.control",
     "ChatMessage": "domain.messages",
     "DebugRunRequest": "application.request",
     "DebugRuntime": "bootstrap",
@@ -31,6 +33,7 @@ _HOME = {
     "ToolCall": "domain.messages",
     "Violation": "domain.dialects.violations",
     "check_history": "domain.dialects.check",
+    "open_agents": "bootstrap",
     "repair_history": "domain.dialects.repair",
     "run_process": "application.processes",
     "tool": "application.tools",
@@ -38,6 +41,7 @@ _HOME = {
 
 __all__ = [
     "Agent",
+    "AgentControl",
     "ChatMessage",
     "DebugRunRequest",
     "DebugRuntime",
@@ -47,6 +51,7 @@ __all__ = [
     "ToolCall",
     "Violation",
     "check_history",
+    "open_agents",
     "repair_history",
     "run_process",
     "tool",

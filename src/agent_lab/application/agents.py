@@ -34,6 +34,7 @@ from agent_lab.domain.inbox import REFUSALS, digest_of
 from agent_lab.domain.messages import ChatMessage
 from agent_lab.domain.payloads import Accepted, Rejected
 from agent_lab.domain.permission import PermissionAnswer
+from agent_lab.domain.records import Created
 
 __all__ = ["Agents", "AgentsClosed", "OpenRuntime", "UnknownAgent", "UnknownSession"]
 
@@ -166,6 +167,18 @@ class Agents:
             return self._with(agent, self.session(session_id))
         return self._sessions.open(agent, session_id, history)
 
+    async def create(self, agent: Agent, created: Created) -> ServedSession:
+        """A session with this agent as it is created: an agent of its own, kept until it is closed.
+
+        Its message ids are its own. Stored when this returns. Raises AgentsClosed, ModelError,
+        StorageError.
+        """
+        return await self._sessions.create(agent, created)
+
+    def close_session(self, served: ServedSession) -> None:
+        """Close this session for good, on record when this returns; it can still be read."""
+        self._sessions.close_one(served)
+
     def replace(self, session_id: str) -> None:
         """Close the session of this id and forget it; open() makes a fresh one of the same id."""
         self._sessions.forget(session_id)
@@ -181,7 +194,8 @@ class Agents:
         agent = self.get(name) if served is None or name is not None else served.agent
         if served is not None:
             self._with(agent, served)
-        known = self._known[agent.name].get(message.message_id or "")
+        ids_of = agent.name if served is None else served.ids_of
+        known = self._ids(ids_of).get(message.message_id or "")
         if known is not None and (
             served is None or known.digest == digest_of(message.content or "")
         ):
@@ -195,7 +209,7 @@ class Agents:
         a repeat, other content under its id is `rejected id_reused`.
         """
         self._sessions.bar_faults()
-        known = self._known[served.agent.name].get(message.message_id or "")
+        known = self._ids(served.ids_of).get(message.message_id or "")
         if known is not None and known.sent.session is not served:
             if known.is_for(message):
                 return Sent(known.sent.session, known.sent.message_id, known.sent.receipt, True)
@@ -237,9 +251,8 @@ class Agents:
         assert isinstance(receipt, Accepted | Rejected), "a user message's receipt comes first"
         sent = Sent(served, receipt.message_id, before + 1)
         if isinstance(receipt, Accepted):
-            self._known[served.agent.name][receipt.message_id] = Known(
-                digest_of(receipt.content), sent
-            )
+            known = Known(digest_of(receipt.content), sent)
+            self._ids(served.ids_of)[receipt.message_id] = known
             served.title = served.title or receipt.content
             self._sessions.changed(served)
         return sent
@@ -249,6 +262,9 @@ class Agents:
         text = REFUSALS["id_reused"].format(id=key, depth=0)
         refusal = Rejected(**session.at(), message_id=key, code="id_reused", message=text)
         return Sent(served, key, session.note(refusal))
+
+    def _ids(self, of: str) -> dict[str, Known]:
+        return self._known.setdefault(of, {})
 
     def _with(self, agent: Agent, served: ServedSession) -> ServedSession:
         if served.agent.name != agent.name:

@@ -74,6 +74,7 @@ class Archive:
             offset=served.offset,
         )
         recorder.title = served.title
+        recorder.created, recorder.ids_of = served.created, served.ids_of
         served.recorder = recorder
         return recorder
 
@@ -90,7 +91,7 @@ class Archive:
         """The newest stored sessions with these agents, without those that live."""
         found = await self.store.records("session", limit=LISTED)
         sessions = [_dormant(one) for one in found if one.agent in agents and one.id not in live]
-        return [session for session in sessions if session.body.last_seq]
+        return [one for one in sessions if one.body.last_seq or one.body.created]
 
     async def unfinished(self) -> list[str]:
         """Ids of the sessions that a process before this one left at work, oldest first."""
@@ -124,6 +125,7 @@ class Archive:
         body = saved.dormant.body
         served = ServedSession(runtime, self._outside, epoch=body.epoch, started_at=body.started_at)
         served.title = body.title
+        served.created, served.gone = body.created, body.gone
         session, recovered = runtime.session, saved.recovered
         conversation = session.conversation
         conversation.turn, conversation.call = recovered.turn, recovered.call
@@ -132,7 +134,7 @@ class Archive:
         known = {key: digest_of(said) for key, (_, said) in recovered.accepted.items()}
         conversation.inbox.restore(known, recovered.waiting.values())
         session.journal.resume(_newest(saved, session, served.offset), body.last_seq)
-        self.record(served)
+        self.record(served).failed = body.failed
         session.decide(saved.ends)
         return served
 

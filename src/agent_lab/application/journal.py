@@ -166,24 +166,41 @@ class Journal:
                     raise error
                 return
             else:
-                waiter = (
-                    get_running_loop().create_future()
-                )  # one each: a reader's cancel is its own
-                self._waiters.append(waiter)
+                waiter = self.news()
                 try:
                     await waiter
                 finally:
                     if not waiter.done() or waiter.cancelled():
-                        self._forget(waiter)
+                        self.forget(waiter)
+
+    def news(self) -> Future[None]:
+        """Done when something more is written, or the journal ends; `forget` it if you leave.
+
+        One for each reader: a reader's cancel is its own.
+        """
+        waiter = get_running_loop().create_future()
+        self._waiters.append(waiter)
+        return waiter
+
+    def forget(self, waiter: Future[None]) -> None:
+        """Nobody waits for this any more."""
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+
+    @property
+    def waiters(self) -> int:
+        """How many wait for news."""
+        return len(self._waiters)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What felled the session that ended; None for one that lives or was closed."""
+        return self._ended() if self._ended is not None else None
 
     def end(self, error: Callable[[], BaseException | None]) -> None:
         """Nothing more will be written; `error` makes what each reader is to be told, or None."""
         self._ended = error
         self._wake()
-
-    def _forget(self, waiter: Future[None]) -> None:
-        if waiter in self._waiters:
-            self._waiters.remove(waiter)
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []

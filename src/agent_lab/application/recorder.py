@@ -6,20 +6,20 @@ twice.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
-from inspect import iscoroutine
-from typing import Any, cast
 
+from agent_lab.application.heard import Heard
 from agent_lab.application.journal import Entry, Gap, Journal
 from agent_lab.application.logs import log
-from agent_lab.application.ports import Model, Store
+from agent_lab.application.ports import Store
 from agent_lab.application.session import Session
-from agent_lab.domain.errors import ModelError, RuntimeFailed, StorageError
-from agent_lab.domain.messages import ModelEvent, ModelRequest, Reply
+from agent_lab.domain.errors import RuntimeFailed, StorageError
+from agent_lab.domain.messages import ModelRequest
 from agent_lab.domain.payloads import (
     Accepted,
     AnyPayload,
+    End,
     ModelRequested,
     ModelResponded,
     Retrying,
@@ -28,6 +28,7 @@ from agent_lab.domain.payloads import (
 from agent_lab.domain.raw_events import RawEvents, from_store, raw_id, to_store
 from agent_lab.domain.records import (
     Change,
+    Created,
     Record,
     Row,
     SessionBody,
@@ -54,6 +55,10 @@ class Recorder:
         """Begin behind the newest entry; see ServedSession for the rest."""
         self.session = session
         self.title: str | None = None
+        self.created: Created | None = None
+        self.gone: str | None = None
+        self.ids_of = session.agent.name
+        self.failed = False
         self._store = store
         self._epoch = epoch
         self._started_at = started_at
@@ -66,12 +71,17 @@ class Recorder:
         self._began = len(session.conversation.history)
         self._waiters: set[asyncio.Future[None]] = set()
         self._stopped = False
-        session.model = _Heard(session.model, self)
+        session.model = Heard(session.model, self, self._began)
 
     @property
     def is_behind(self) -> bool:
         """Whether there are entries that are not stored."""
         return self.stored < self._journal.last_seq
+
+    @property
+    def told(self) -> int:
+        """The newest entry that may be told; all of them once nothing more is stored."""
+        return self._journal.last_seq if self._stopped else self.stored
 
     @property
     def _journal(self) -> Journal:
@@ -117,7 +127,7 @@ class Recorder:
         changes: list[Change] = [] if self._seen else self._beginning()
         for entry in entries:
             changes += self._changes(entry)
-        changes.append(self._record(entries[-1]))
+        changes.append(self._record(entries[-1].seq, self._wall(entries[-1])))
         size = sum(len(change.body) for change in changes if isinstance(change, Row))
         self._seen = entries[-1].seq
         self._size += size
@@ -141,8 +151,10 @@ class Recorder:
         row = Row(self._epoch, entry.seq, at, payload.type, write(payload))
         if isinstance(payload, Accepted):
             self.title = self.title or payload.content
-            taken = Taken(self.session.agent.name, payload.message_id, session_id, entry.seq)
+            taken = Taken(self.ids_of, payload.message_id, session_id, entry.seq)
             return [row, taken]
+        if isinstance(payload, End):
+            self.failed = isinstance(payload, TurnFailed)
         if isinstance(payload, ModelRequested):
             self._asked = payload.request
             key, body = prelude_of(payload.request)
@@ -167,17 +179,30 @@ class Recorder:
         record = await self._store.record("raw", raw_id(self._epoch, seq))
         return RawEvents() if record is None else from_store(record.body)
 
-    def _record(self, last: Entry) -> Record:
+    def note(self) -> "asyncio.Future[None]":
+        """Store what is known of the session beside its entries; raises StorageError.
+
+        Done when that is committed.
+        """
+        self._take()
+        _, newest = self._journal.read(self._seen - 1, 1)
+        at = self._wall(newest[0]) if newest and self._seen else self._started_at
+        return self._store.write([self._record(self._seen, at)])
+
+    def _record(self, last_seq: int, at: float) -> Record:
         session = self.session
         body = SessionBody(
             epoch=self._epoch,
             started_at=self._started_at,
             title=self.title and self.title[:1000],
             turn=session.conversation.turn,
-            last_seq=last.seq,
+            last_seq=last_seq,
+            created=self.created,
+            failed=self.failed,
+            gone=self.gone,
         )
         state = "idle" if session.is_idle else "running"
-        name, at = session.agent.name, self._wall(last)
+        name = session.agent.name
         return Record("session", session.session_id, name, state, at, encode(body))
 
     def _wall(self, entry: Entry) -> float:
@@ -242,56 +267,3 @@ class Recorder:
         finally:
             self._begun = request.call
             self.session.loop.call_soon(self._take)
-
-
-class _Heard:
-    """The session's model, which is asked once what it is told is stored."""
-
-    def __init__(self, model: Model, recorder: Recorder) -> None:
-        self._model = model
-        self._recorder = recorder
-        self._heard = len(recorder.session.conversation.history)
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def dialect(self) -> str:
-        return self._model.dialect
-
-    def stream(
-        self, request: ModelRequest
-    ) -> AsyncIterator[ModelEvent] | Coroutine[Any, Any, Reply]:
-        stream = self._model.stream(request)
-        if iscoroutine(stream):
-            return self._reply(request, stream)
-        return self._events(request, cast("AsyncIterator[ModelEvent]", stream))
-
-    async def _reply(self, request: ModelRequest, reply: Coroutine[Any, Any, Reply]) -> Reply:
-        try:
-            await self._ready(request)
-        except BaseException:
-            reply.close()
-            raise
-        return await reply
-
-    async def _events(
-        self, request: ModelRequest, events: AsyncIterator[ModelEvent]
-    ) -> AsyncIterator[ModelEvent]:
-        try:
-            await self._ready(request)
-            async for event in events:
-                yield event
-        finally:
-            if close := getattr(events, "aclose", None):
-                await close()
-
-    async def _ready(self, request: ModelRequest) -> None:
-        news = request.messages[self._heard : request.stop]
-        try:
-            has_news = any(one.role == "user" for one in news)
-            await self._recorder.ready(request, has_news=has_news)
-        except StorageError as fault:
-            raise ModelError(str(fault), code=fault.code, hint=fault.hint) from fault
-        self._heard = request.stop

@@ -175,7 +175,7 @@ class Runtime:
         QueueClosed. Work that ignores its cancellation is left after the grace and counted in
         `session.abandoned`.
         """
-        self._wind_down()
+        self.wind_down()
         if not self.session.loop.is_closed():
             await self.rest()
 
@@ -250,7 +250,7 @@ class Runtime:
         if not self._closed:
             said = f"the queue {closed.queue!r} was closed while the session worked"
             self._stop_turn("queue_closed", said, "open a new session")
-            self._wind_down()
+            self.wind_down()
 
     def crashed(self, error: Exception) -> None:
         """A worker fell over; too many in a minute close the session."""
@@ -262,18 +262,18 @@ class Runtime:
         self._crashes = [*(at for at in self._crashes if at >= now - 60), now]
         if len(self._crashes) >= session.limits.crashes:
             self._failure = error
-            self._wind_down()
+            self.wind_down()
 
     def left(self, error: BaseException | None) -> None:
         """The workers are gone and nobody sent them: the session ends with them."""
         self._failure = self._failure or error
-        self._wind_down()
+        self.wind_down()
 
     def _stop_turn(self, code: str, message: str, hint: str) -> None:
         session = self.session
         session.control(session.conversation.stopped(code, message, hint))
 
-    def _wind_down(self) -> None:
+    def wind_down(self) -> None:
         """Everything accepted gets its end, and every waiter is told. Once."""
         if self._closed:
             return

@@ -1,6 +1,7 @@
 """One live session that others look on at, and what became of a message that was given to it."""
 
 from collections.abc import AsyncIterator, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
@@ -13,6 +14,7 @@ from agent_lab.domain.dialects.importing import ImportedHistory
 from agent_lab.domain.errors import SessionError, StorageError
 from agent_lab.domain.inbox import digest_of
 from agent_lab.domain.messages import ChatMessage
+from agent_lab.domain.records import Created
 
 if TYPE_CHECKING:
     from agent_lab.application.recorder import Recorder
@@ -53,7 +55,8 @@ class ServedSession:
     `started_at` is wall time in seconds, `offset` wall time less the loop's, taken once. `epoch`
     names this numbering of entries. `title` is the first message. `viewers` counts who looks on.
     `imported` is the history that it began with, if it came from elsewhere.
-    One that `is_kept` is not forgotten however long it rests.
+    One that `is_kept` is not forgotten however long it rests. `created` makes it an agent of its
+    own. `gone` says why a session was closed that somebody closed.
     With a store, `recorder` stores it, and viewers are told what is stored.
     """
 
@@ -75,6 +78,8 @@ class ServedSession:
         self.imported: ImportedHistory | None = None
         self.viewers = 0
         self.is_kept = False
+        self.created: Created | None = None
+        self.gone: str | None = None
         self.recorder: Recorder | None = None
 
     @property
@@ -86,6 +91,11 @@ class ServedSession:
     def session_id(self) -> str:
         """The session's id."""
         return self.runtime.session_id
+
+    @property
+    def ids_of(self) -> str:
+        """Whose message ids it shares: its agent's, or of a created agent its own."""
+        return self.agent.name if self.created is None else self.session_id
 
     @property
     def last_seq(self) -> int:
@@ -115,6 +125,11 @@ class ServedSession:
         """What a viewer is told: see Recorder.follow, and Journal.follow without a store."""
         return self.runtime.follow(after) if self.recorder is None else self.recorder.follow(after)
 
+    @property
+    def told(self) -> int:
+        """The newest entry that may be told: with a store the newest that is stored."""
+        return self.last_seq if self.recorder is None else self.recorder.told
+
     async def stored(self, seq: int) -> None:
         """Wait until this entry is stored, if there is a store; raises StorageError."""
         if self.recorder is not None:
@@ -142,3 +157,12 @@ class Known(msgspec.Struct, frozen=True):
     def is_for(self, message: ChatMessage) -> bool:
         """Whether this is the message that took the id, sent again."""
         return self.digest == digest_of(message.content or "")
+
+
+def derived(agent: Agent, created: Created | None) -> Agent:
+    """The agent as it was created: with instructions of its own, if it has any."""
+    if created is None or created.instructions is None:
+        return agent
+    changed = copy(agent)
+    changed.instructions = created.instructions
+    return changed

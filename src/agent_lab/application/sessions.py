@@ -22,10 +22,12 @@ from agent_lab.application.served import (
     Sent,
     ServedSession,
     UnknownSession,
+    derived,
 )
-from agent_lab.domain.errors import AgentLabError, QueueClosed
+from agent_lab.domain.errors import AgentLabError, QueueClosed, StorageError
 from agent_lab.domain.inbox import digest_of
 from agent_lab.domain.messages import ChatMessage
+from agent_lab.domain.records import Created
 
 
 class Sessions:
@@ -69,17 +71,33 @@ class Sessions:
         return served
 
     def open(
-        self, agent: Agent, session_id: str | None, history: Sequence[ChatMessage]
+        self,
+        agent: Agent,
+        session_id: str | None,
+        history: Sequence[ChatMessage],
+        created: Created | None = None,
     ) -> ServedSession:
         """A new session; raises AgentsClosed, and the fault of a store that fails."""
         group = self._working()
         self.bar_faults()
-        outside = self._outside
+        outside, agent = self._outside, derived(agent, created)
         runtime = self._open_runtime(agent, session_id=session_id, outside=outside, history=history)
         served = ServedSession(runtime, self._outside)
+        served.created, served.is_kept = created, created is not None
         if self.archive is not None:
             self.archive.record(served)
         return self._adopt(group, served)
+
+    async def create(self, agent: Agent, created: Created) -> ServedSession:
+        """A new session of a created agent, stored when this returns; else there is none."""
+        served = self.open(agent, None, (), created)
+        if self.archive is not None and served.recorder is not None:
+            try:
+                await self.archive.store.sure(served.recorder.note())
+            except BaseException:
+                self.forget(served.session_id)
+                raise
+        return served
 
     def bar_faults(self) -> None:
         """While nothing can be stored nothing is accepted: raises the store's fault."""
@@ -166,16 +184,19 @@ class Sessions:
             if saved is None or saved.dormant.agent not in agents:
                 return
             runtime = self._open_runtime(
-                agents[saved.dormant.agent],
+                derived(agents[saved.dormant.agent], saved.dormant.body.created),
                 session_id=session_id,
                 outside=self._outside,
                 history=saved.recovered.history,
             )
             served = self._adopt(group, archive.take_up(saved, runtime))
-            known = self.known.setdefault(served.agent.name, {})
+            served.is_kept = served.created is not None and served.gone is None
+            known = self.known.setdefault(served.ids_of, {})
             for key, (seq, said) in saved.recovered.accepted.items():
                 known[key] = Known(digest_of(said), Sent(served, key, seq))
-            if saved.recovered.waiting:
+            if served.gone is not None:
+                runtime.wind_down()
+            elif saved.recovered.waiting:
                 runtime.session.wake()
 
     # -- opening, room, closing ------------------------------------------------------------------
@@ -223,7 +244,7 @@ class Sessions:
             if served.recorder is not None:  # the next start finds it as a kill would leave it
                 served.recorder.stop()
             if not served.runtime.is_closed:
-                self._close(self._group, served)
+                self._close(self._group, served, "the server stops")
         if self._closing:
             await asyncio.wait(self._closing, timeout=self._grace)
         for task in self._closing:
@@ -234,7 +255,17 @@ class Sessions:
         resting = [served for served in self.by_id.values() if served.is_resting]
         resting.sort(key=lambda served: served.active_at)
         for served in resting[: max(len(resting) - self._idle + 1, 0)]:
-            self._forget(group, served)
+            self._forget(group, served, "it rested for long and was forgotten")
+
+    def close_one(self, served: ServedSession) -> None:
+        """Close this session for good: on record when this returns, and it can still be read."""
+        served.is_kept = False
+        self._close(self._working(), served, "closed")
+        if served.recorder is not None:
+            served.recorder.gone = "closed"
+            with suppress(StorageError):  # it is closed all the same, until the process ends
+                served.recorder.note()
+        self.changed(served)
 
     def forget(self, session_id: str) -> None:
         """Close the session of this id, if there is one; open() makes a fresh one."""
@@ -242,17 +273,22 @@ class Sessions:
         if served is not None:
             if self.archive is not None:
                 self.archive.forget(served)
-            self._forget(self._working(), served)
+            self._forget(self._working(), served, "replaced")
 
-    def _forget(self, group: asyncio.TaskGroup, served: ServedSession) -> None:
+    def _forget(self, group: asyncio.TaskGroup, served: ServedSession, why: str) -> None:
         del self.by_id[served.session_id]
         self.changed(served)
-        known = self.known.get(served.agent.name, {})
+        known = self.known.get(served.ids_of, {})
         for key in [key for key, taken in known.items() if taken.sent.session is served]:
             del known[key]
-        self._close(group, served)
+        if served.created is not None:
+            self.known.pop(served.ids_of, None)
+        self._close(group, served, why)
 
-    def _close(self, group: asyncio.TaskGroup, served: ServedSession) -> None:
+    def _close(self, group: asyncio.TaskGroup, served: ServedSession, why: str) -> None:
+        """End it at once; its workers have the grace to leave."""
+        served.gone = served.gone or why
+        served.runtime.wind_down()
         task = group.create_task(served.runtime.close(), name=f"close {served.session_id}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

@@ -131,3 +131,20 @@ class McpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of one message of a server."""
     stderr: int = 4 << 10
     """Bytes kept of what a server says last on standard error."""
+
+
+class ControlLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of the commands on agents. Times are seconds on the loop's clock."""
+
+    wait: float = 300.0
+    """Longest wait for an agent, unless its caller says another."""
+    longest_wait: float = 86_400.0
+    """Most that a caller may say."""
+    created: int = 2_000
+    """Agents that were created and not closed."""
+    at_once: int = 2_000
+    """Agents in one wait."""
+    listed: int = 100
+    """Agents in one list, unless its caller says another."""
+    activity: int = 50
+    """Items of an agent's activity, unless its caller says another."""

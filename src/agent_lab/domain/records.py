@@ -70,14 +70,27 @@ class Taken(msgspec.Struct, frozen=True):
 Change = Record | Removed | Row | Taken
 
 
+class Created(msgspec.Struct, frozen=True):
+    """What makes a created agent another than the one it comes from."""
+
+    name: str
+    instructions: str | None = None
+
+
 class SessionBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of a session's record; times are wall time. Its state is `running` or `idle`."""
+    """The body of a session's record; times are wall time. Its state is `running` or `idle`.
+
+    `failed`: its last turn did. `gone` says why it was closed, if somebody closed it.
+    """
 
     epoch: str
     started_at: float
     title: str | None
     turn: int
     last_seq: int
+    created: Created | None = None
+    failed: bool = False
+    gone: str | None = None
 
 
 class Prelude(msgspec.Struct, frozen=True):

@@ -4,18 +4,17 @@ Message ids are unique an agent, over all its sessions.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from agent_lab.application.agent import Agent
 from agent_lab.application.archive import Archive, Dormant
+from agent_lab.application.inlet import Inlet
 from agent_lab.application.journal import Entry, Gap
 from agent_lab.application.ports import Outside
 from agent_lab.application.runtime import Runtime
 from agent_lab.application.served import (
     AgentsClosed,
-    Known,
     OpenRuntime,
     Sent,
     ServedSession,
@@ -26,13 +25,11 @@ from agent_lab.application.sessions import Sessions
 from agent_lab.application.tool_server import ToolServers
 from agent_lab.domain.errors import (
     AnswerRefused,
-    MessageRejected,
     SessionMismatch,
 )
 from agent_lab.domain.hand_payloads import PermissionResolved
-from agent_lab.domain.inbox import REFUSALS, digest_of
+from agent_lab.domain.inbox import digest_of
 from agent_lab.domain.messages import ChatMessage
-from agent_lab.domain.payloads import Accepted, Rejected
 from agent_lab.domain.permission import PermissionAnswer
 from agent_lab.domain.records import Created
 
@@ -72,8 +69,7 @@ class Agents:
         self._outside = outside
         self._sessions = Sessions(open_runtime, outside, idle=idle, grace=grace, archive=archive)
         self.changes = self._sessions.changes
-        self._known = self._sessions.known
-        self._known.update((name, {}) for name in self._agents)
+        self._inlet = Inlet(self._sessions)
         self._line: ExecutionLine | None = None
         self._servers = servers
 
@@ -155,7 +151,7 @@ class Agents:
 
     def knows(self, name: str, message_id: str | None) -> bool:
         """Whether the agent of this name accepted a message of this id before."""
-        return message_id in self._known[name]
+        return message_id in self._inlet.ids(name)
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -195,7 +191,7 @@ class Agents:
         if served is not None:
             self._with(agent, served)
         ids_of = agent.name if served is None else served.ids_of
-        known = self._ids(ids_of).get(message.message_id or "")
+        known = self._inlet.ids(ids_of).get(message.message_id or "")
         if known is not None and (
             served is None or known.digest == digest_of(message.content or "")
         ):
@@ -208,19 +204,7 @@ class Agents:
         Raises RuntimeClosed and RuntimeFailed. A message that another session of the agent has is
         a repeat, other content under its id is `rejected id_reused`.
         """
-        self._sessions.bar_faults()
-        known = self._ids(served.ids_of).get(message.message_id or "")
-        if known is not None and known.sent.session is not served:
-            if known.is_for(message):
-                return Sent(known.sent.session, known.sent.message_id, known.sent.receipt, True)
-            return self._refuse(served, message)
-        before = served.last_seq
-        with suppress(MessageRejected):  # that is its receipt, and on record
-            self._sessions.give(served, message)
-        if served.last_seq == before:
-            first = known.sent.receipt if known else 0
-            return Sent(served, message.message_id or "", first, is_repeat=True)
-        return self._receipt(served, message, before)
+        return self._inlet.send(served, message)
 
     def permit(
         self, served: ServedSession, request_id: str, answer: PermissionAnswer
@@ -244,27 +228,6 @@ class Agents:
             message=answer.message,
             sha256=answer.sha256,
         )
-
-    def _receipt(self, served: ServedSession, message: ChatMessage, before: int) -> Sent:
-        _, entries = served.runtime.session.journal.read(before, 1)
-        receipt = entries[0].payload
-        assert isinstance(receipt, Accepted | Rejected), "a user message's receipt comes first"
-        sent = Sent(served, receipt.message_id, before + 1)
-        if isinstance(receipt, Accepted):
-            known = Known(digest_of(receipt.content), sent)
-            self._ids(served.ids_of)[receipt.message_id] = known
-            served.title = served.title or receipt.content
-            self._sessions.changed(served)
-        return sent
-
-    def _refuse(self, served: ServedSession, message: ChatMessage) -> Sent:
-        session, key = served.runtime.session, message.message_id or ""
-        text = REFUSALS["id_reused"].format(id=key, depth=0)
-        refusal = Rejected(**session.at(), message_id=key, code="id_reused", message=text)
-        return Sent(served, key, session.note(refusal))
-
-    def _ids(self, of: str) -> dict[str, Known]:
-        return self._known.setdefault(of, {})
 
     def _with(self, agent: Agent, served: ServedSession) -> ServedSession:
         if served.agent.name != agent.name:

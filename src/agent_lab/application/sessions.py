@@ -12,6 +12,7 @@ from typing import Any
 from agent_lab.application.agent import Agent
 from agent_lab.application.archive import Archive, Dormant
 from agent_lab.application.changes import Changes
+from agent_lab.application.closings import Closings
 from agent_lab.application.journal import Entry, Gap
 from agent_lab.application.logs import log
 from agent_lab.application.ports import Outside
@@ -55,8 +56,7 @@ class Sessions:
         self._idle = idle
         self._grace = grace
         self._taking_up = asyncio.Lock()
-        self._closing: set[asyncio.Task[None]] = set()
-        self._gone: list[tuple[ServedSession, asyncio.Task[None]]] = []
+        self._closings = Closings()
         self._group: asyncio.TaskGroup | None = None
         self._closed = False
 
@@ -244,11 +244,8 @@ class Sessions:
             if served.recorder is not None:  # the next start finds it as a kill would leave it
                 served.recorder.stop()
             if not served.runtime.is_closed:
-                self._close(self._group, served, "the server stops")
-        if self._closing:
-            await asyncio.wait(self._closing, timeout=self._grace)
-        for task in self._closing:
-            task.cancel()
+                self._closings.close(self._group, served, "the server stops")
+        await self._closings.over(self._grace)
 
     def _make_room(self, group: asyncio.TaskGroup) -> None:
         """Before one more session: close and forget those that rested longest."""
@@ -260,7 +257,7 @@ class Sessions:
     def close_one(self, served: ServedSession) -> None:
         """Close this session for good: on record when this returns, and it can still be read."""
         served.is_kept = False
-        self._close(self._working(), served, "closed")
+        self._closings.close(self._working(), served, "closed")
         if served.recorder is not None:
             served.recorder.gone = "closed"
             with suppress(StorageError):  # it is closed all the same, until the process ends
@@ -275,6 +272,11 @@ class Sessions:
                 self.archive.forget(served)
             self._forget(self._working(), served, "replaced")
 
+    @property
+    def haunted(self) -> list[ServedSession]:
+        """Sessions in which work goes on that ignored its end; also those that are forgotten."""
+        return self._closings.haunted(self.by_id.values())
+
     def _forget(self, group: asyncio.TaskGroup, served: ServedSession, why: str) -> None:
         del self.by_id[served.session_id]
         self.changed(served)
@@ -283,32 +285,7 @@ class Sessions:
             del known[key]
         if served.created is not None:
             self.known.pop(served.ids_of, None)
-        self._close(group, served, why)
-
-    def _close(self, group: asyncio.TaskGroup, served: ServedSession, why: str) -> None:
-        """End it at once; its workers have the grace to leave."""
-        served.gone = served.gone or why
-        served.runtime.wind_down()
-        task = group.create_task(served.runtime.close(), name=f"close {served.session_id}")
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
-        self._gone = [*self._restless(), (served, task)]
-
-    @property
-    def haunted(self) -> list[ServedSession]:
-        """Sessions in which work goes on that ignored its end; also those that are forgotten."""
-        self._gone = self._restless()
-        every = [*self.by_id.values(), *(served for served, _ in self._gone)]
-        found = {id(one): one for one in every if one.runtime.session.abandoned.total}
-        return list(found.values())
-
-    def _restless(self) -> list[tuple[ServedSession, "asyncio.Task[None]"]]:
-        """Of those that were closed, who is not over and done with."""
-        return [
-            (served, task)
-            for served, task in self._gone
-            if not task.done() or served.runtime.session.abandoned.total
-        ]
+        self._closings.close(group, served, why)
 
 
 async def _brought(rest: Coroutine[Any, Any, None]) -> None:

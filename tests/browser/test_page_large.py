@@ -49,6 +49,30 @@ async def test_fifty_thousand_entries_are_listed_with_the_rows_in_sight_only(
         assert await nodes(desk) < 7_000
 
 
+SCROLL = """async (list) => {
+  let changes = 0;
+  const seen = new MutationObserver(() => changes++);
+  seen.observe(list, { childList: true, subtree: true, attributes: true });
+  list.scrollTop = 0;
+  for (let i = 0; i < 120; i++) {
+    list.scrollTop += 13;
+    await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  }
+  seen.disconnect();
+  return changes;
+}"""
+
+
+async def test_most_pictures_of_a_scroll_change_nothing_in_the_page(chromium: Browser) -> None:
+    async with staged(chromium, crowd(10, width=8)) as stage:
+        desk = await stage.open()
+        await desk.say("Go")
+        await expect(desk.ends).to_have_count(1)
+        await expect(desk.page.locator(".verdict-badge")).to_be_visible()
+
+        assert 0 < await desk.entries.evaluate(SCROLL) < 12
+
+
 async def test_a_megabyte_of_a_tool_is_shown_in_parts(chromium: Browser) -> None:
     megabyte = "fog until noon, " * 65_536
     async with staged(chromium, giver(megabyte)) as stage:

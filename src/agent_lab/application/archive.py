@@ -32,6 +32,7 @@ from agent_lab.domain.records import (
     read,
 )
 from agent_lab.domain.recovery import Recovered, recover
+from agent_lab.domain.redaction import SECRETS
 
 LISTED = 200
 """Stored sessions that a list shows, newest first."""
@@ -100,7 +101,7 @@ class Archive:
 
     async def session_of(self, agent: str, message_id: str) -> str | None:
         """Id of the session in which the agent accepted this message."""
-        taken = await self.store.taken(agent, message_id)
+        taken = await self.store.taken(agent, SECRETS.hide(message_id))
         return taken.session_id if taken is not None else None
 
     # -- taking up -------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ from agent_lab.domain.records import (
     prelude_of,
     write,
 )
+from agent_lab.domain.redaction import SECRETS
 
 UNSTORED = 5_000
 """Entries that a run may be ahead of a store that fails, before it is stopped."""
@@ -151,7 +152,7 @@ class Recorder:
         row = Row(self._epoch, entry.seq, at, payload.type, write(payload))
         if isinstance(payload, Accepted):
             self.title = self.title or payload.content
-            taken = Taken(self.ids_of, payload.message_id, session_id, entry.seq)
+            taken = Taken(self.ids_of, SECRETS.hide(payload.message_id), session_id, entry.seq)
             return [row, taken]
         if isinstance(payload, End):
             self.failed = isinstance(payload, TurnFailed)

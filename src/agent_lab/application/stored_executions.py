@@ -13,6 +13,7 @@ from agent_lab.domain.activity import Activity, ActivityQuery
 from agent_lab.domain.errors import StorageError
 from agent_lab.domain.execution import Broken, Execution, ExecutionQuery
 from agent_lab.domain.records import Change, Record, RecordKind, encode
+from agent_lab.domain.redaction import SECRETS
 
 _PAGE = 200
 """Records that are read at a time."""
@@ -129,7 +130,7 @@ class StoredExecutions:
 
 
 def _key(agent: str, kind: str, key: str) -> str:
-    return f"{agent} {kind} {key}"
+    return f"{agent} {kind} {SECRETS.hide(key)}"
 
 
 def _read(record: Record, kind: type[_Kept]) -> _Kept | None:

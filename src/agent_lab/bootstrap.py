@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_lab.application.agent import Agent
 from agent_lab.application.gate import Gate
@@ -164,11 +164,11 @@ def resolve_model(
     """
     if isinstance(model, str):
         return _named(model, base_url, options, limits, tape)
-    if isinstance(model, Model):
-        return model
+    if hasattr(model, "stream") and hasattr(model, "name") and hasattr(model, "dialect"):
+        return cast("Model", model)  # isinstance() of a Protocol is a tenth of opening a session
     from agent_lab.infrastructure.models.function import FunctionModel
 
-    return FunctionModel(model)
+    return FunctionModel(cast("Callable[..., Any]", model))
 
 
 _PROVIDERS = {

@@ -1,16 +1,24 @@
 """ChatAgent: asks the conversation what is due, does it, asks again. It decides nothing."""
 
 from asyncio import CancelledError, current_task
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from types import coroutine
 
 from agent_lab.application.foreign import Foreign
-from agent_lab.application.gate import Hop
+from agent_lab.application.gate import Hold, Hop
 from agent_lab.application.model_call import ModelCall
 from agent_lab.application.nudge import Nudge
 from agent_lab.application.session import Session
 from agent_lab.domain.actions import AwaitInput, AwaitReplies, CallModel, EndTurn, RunTools, Wait
 from agent_lab.domain.messages import ModelRequest
-from agent_lab.domain.payloads import ModelRequested
+from agent_lab.domain.payloads import ModelRequested, ToolCalled
+
+
+@coroutine
+def _tick() -> Generator[None, None, None]:
+    """Let everybody else run once; `sleep(0)` is two coroutines."""
+    yield
+
 
 MODEL = "its model"
 
@@ -56,25 +64,36 @@ class ChatAgent:
     async def _work(self, nudge: Nudge, foreign: Foreign) -> None:
         session, conversation = self._session, self._conversation
         queue, receive, decide = session.queues.input, conversation.receive, session.decide
-        gate, next_action = session.gate, conversation.next_action
+        items, gate, next_action = queue.items, session.gate, conversation.next_action
+        toolbox = session.agent.toolbox
         while self._nudge is nudge:
             if nudge.pending:  # it came without an await, or a model swallowed it
                 await nudge.settle()
                 session.clock.clear(nudge)
             if session.outbox:
                 await self._flush()
-            if not queue.empty():
+            if items:
                 item = queue.get_nowait() if gate.hold is None else await queue.get()
-                decide(receive(item))
+                for payload in receive(item):
+                    session.tell(payload)
                 continue
             action = next_action()
             kind = type(action)  # by type: a class pattern costs a call
-            if kind is AwaitReplies or kind is AwaitInput:
-                decide(receive(await queue.get()))
-            elif kind is CallModel:
-                await self._call_model(nudge, foreign)
+            if kind is CallModel:
+                if toolbox.servers and toolbox.is_starting:
+                    await toolbox.started()  # something may come meanwhile: ask again
+                elif gate.hold is None or await self._may_call(gate.hold):
+                    call = self._begin_call(nudge, foreign)
+                    if call is not None:
+                        await call.run()
             elif type(action) is RunTools:
-                await self._put_calls(action)
+                waits = self._put_calls(action)
+                if waits is not None:
+                    await session.queues.events.put(waits)
+                    conversation.calls.dispatched(waits)
+                await _tick()  # a tool that does not wait has answered then
+            elif kind is AwaitReplies or kind is AwaitInput:
+                decide(receive(await queue.get()))
             elif kind is EndTurn:
                 decide(conversation.end_turn())
             else:
@@ -108,39 +127,32 @@ class ChatAgent:
             output.put_nowait(outbox[0])
             del outbox[0]
 
-    async def _put_calls(self, action: RunTools) -> None:
+    def _put_calls(self, action: RunTools) -> ToolCalled | None:
         """Put calls on `events` until one has to wait: what is due may be another thing then."""
-        events, dispatched = self._session.queues.events, self._conversation.calls.dispatched
+        try_put, dispatched = (
+            self._session.queues.events.try_put,
+            self._conversation.calls.dispatched,
+        )
         for call in action.calls:
-            if not events.try_put(call):
-                await events.put(call)
-                dispatched(call)
-                return
+            if not try_put(call):
+                return call
             dispatched(call)
+        return None
 
-    async def _call_model(self, nudge: Nudge, foreign: Foreign) -> None:
+    async def _may_call(self, hold: Hold) -> bool:
+        """Pass the gate; False if something came meanwhile, so that another deed may be due."""
+        await hold(Hop("model"))
+        is_due = isinstance(self._conversation.next_action(), CallModel)
+        return is_due and not self._session.queues.input.items
+
+    def _begin_call(self, nudge: Nudge, foreign: Foreign) -> ModelCall | None:
+        """Deliver what waits and write the request down; None if that ended the turn."""
         session, conversation = self._session, self._conversation
-        if session.agent.toolbox.servers and session.agent.toolbox.is_starting:
-            await session.agent.toolbox.started()
-            return  # something may have come meanwhile: ask again
-        if session.gate.hold is not None:
-            await session.gate.hold(Hop("model"))
-            if session.queues.input.qsize() or not isinstance(
-                conversation.next_action(), CallModel
-            ):
-                return  # something came while the hop was held: ask again
         if decided := conversation.begin_call():
             session.decide(decided)
         if not conversation.calling:
-            return
-        request = self._request()
-        requested = ModelRequested(turn=conversation.turn, step=conversation.step, request=request)
-        session.decide((requested,))
-        await ModelCall(session, request, nudge, foreign, self._flush).run()
-
-    def _request(self) -> ModelRequest:
-        session, conversation = self._session, self._conversation
-        return ModelRequest(
+            return None
+        request = ModelRequest(
             session.session_id,
             session.model.name,
             session.model.dialect,
@@ -152,3 +164,6 @@ class ChatAgent:
             conversation.call,
             conversation.answers,
         )
+        turn, step = conversation.where
+        session.tell(ModelRequested(turn=turn, step=step, request=request))
+        return ModelCall(session, request, nudge, foreign, self._flush)

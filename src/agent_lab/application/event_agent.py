@@ -77,14 +77,17 @@ class EventAgent:
         self._idle += 1
         events = self._session.queues.events
         try:
-            while not runner.abandoned and not self._is_stopping():
+            while not runner.abandoned:
                 try:
                     await self._serve(runner, await events.get())
-                    if runner.nudge.pending:
-                        await runner.nudge.settle()
+                    if not runner.nudge.pending:
+                        continue
+                    await runner.nudge.settle()
                 except CancelledError:
                     if not await runner.nudge.absorb_all():
                         raise
+                if self._is_stopping():
+                    return
         finally:
             if runner.abandoned:
                 self._session.abandoned.end("tasks", runner.abandoned)
@@ -112,9 +115,9 @@ class EventAgent:
                 passed = held
             self._start(runner, tool, call)
             outcome = await self._work(runner, tool, passed)
-            session.clock.clear(runner)
             reply = _reply(call, outcome)
             if not session.queues.input.try_put(reply):
+                session.clock.clear(runner)
                 await self._put_reply(runner, reply)
         except Exception:
             self._busy.pop(call.call_id, None)  # nobody is to be thrown out of what fell over

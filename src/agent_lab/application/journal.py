@@ -7,7 +7,7 @@ has let go of is told to the reader as a `Gap`.
 
 from asyncio import Future, get_running_loop
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
@@ -91,6 +91,7 @@ class Journal:
         self._max_lines = entries
         self._max_size = size
         self._text = 0
+        self._most = self._bound()
         self._waiters: list[Future[None]] = []
         self._ended: Callable[[], BaseException | None] | None = None
 
@@ -105,25 +106,32 @@ class Journal:
         self._times += [entry.at for entry in entries]
         self._first = last - len(entries) + 1
         self._text = sum(map(_text_of, entries))
+        self._most = self._bound()
 
-    def append(self, payload: AnyPayload) -> int:
-        """Write an entry now and give its number; never waits. Nothing after end()."""
-        self.extend((payload,))
-        return self._first + len(self._lines) - 1
+    def append(self, payload: AnyPayload) -> None:
+        """Write an entry; never waits. Nothing after end()."""
+        if self._ended is None:
+            self._lines.append(payload)
+            self._times.append(self._now())
+            if type(payload) in _LONG:
+                self._weigh(payload)
+            if self._waiters:
+                self._wake()
+            if len(self._lines) > self._most:
+                self._trim()
 
     def extend(self, payloads: Sequence[AnyPayload]) -> None:
         """Write entries for what was decided at one moment; never waits. Nothing after end()."""
         if self._ended is not None:
             return
-        lines = self._lines
-        lines += payloads
+        self._lines += payloads
         self._times += (self._now(),) * len(payloads)
         for payload in payloads:
             if type(payload) in _LONG:
-                self._text += _LONG[type(payload)](payload)
+                self._weigh(payload)
         if self._waiters:
             self._wake()
-        if len(lines) > self._max_lines or self._text + _OVERHEAD * len(lines) > self._max_size:
+        if len(self._lines) > self._most:
             self._trim()
 
     def hand_off(self, line: HandOff) -> None:
@@ -136,15 +144,20 @@ class Journal:
 
     def read(self, after: int = 0, limit: int | None = None) -> tuple[Gap | None, Sequence[Entry]]:
         """Kept entries after `after`, at most `limit`, and what is missing before them."""
-        first, lines, times = self._first, self._lines, self._times
+        first, lines = self._first, self._lines
+        gap = Gap(after + 1, first - 1) if first > after + 1 else None
         start = max(after + 1 - first, 0)
         stop = len(lines) if limit is None else min(start + limit, len(lines))
-        for index in range(start, stop):
-            line = lines[index]
-            if type(line) is not Entry:  # the first reader makes the entry
-                lines[index] = Entry(first + index, times[index], cast("AnyPayload", line))
-        gap = Gap(after + 1, first - 1) if first > after + 1 else None
-        return gap, cast("list[Entry]", lines[start:stop])
+        if start >= stop:
+            return gap, ()
+        numbers = range(first + start, first + stop)
+        lines[start:stop] = found = [  # the first reader makes the entry
+            line if isinstance(line, Entry) else Entry(seq, at, line)
+            for seq, at, line in zip(
+                numbers, self._times[start:stop], lines[start:stop], strict=True
+            )
+        ]
+        return gap, found
 
     async def follow(self, after: int = 0) -> AsyncIterator[Sequence[Entry] | Gap]:
         """Entries after `after` in batches, as they come, until the session closes.
@@ -208,6 +221,17 @@ class Journal:
             if not waiter.done():
                 waiter.set_result(None)
 
+    def _weigh(self, payload: AnyPayload) -> None:
+        """Count the text of what was just written: the longer it is, the fewer lines are kept."""
+        self._text += _LONG[type(payload)](payload)
+        most = (self._max_size - self._text) // _OVERHEAD
+        if most < self._most:
+            self._most = most
+
+    def _bound(self) -> int:
+        """How many lines may be kept, with so much text in them."""
+        return min(self._max_lines, (self._max_size - self._text) // _OVERHEAD)
+
     def _trim(self) -> None:
         """Let the oldest go, a sixteenth more than must be, so as not to do it often.
 
@@ -227,6 +251,7 @@ class Journal:
         drop = min(drop, max(len(lines) - _NEWEST, 0))
         del lines[:drop], self._times[:drop]
         self._first += drop
+        self._most = self._bound()
 
 
 def item_id(item: ChatMessage | ToolCalled) -> str:

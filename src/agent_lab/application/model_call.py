@@ -7,7 +7,7 @@ the next call.
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from types import CoroutineType
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 from zlib import crc32
 
 from agent_lab.application.foreign import Foreign, place, said
@@ -31,6 +31,18 @@ _CUT = ModelError(
 class ModelCall:
     """Asks the model once. `nudge` is the worker's whose task this runs in."""
 
+    __slots__ = (
+        "_conversation",
+        "_flush",
+        "_foreign",
+        "_nudge",
+        "_request",
+        "_session",
+        "_text",
+        "_text_at",
+        "_veil",
+    )
+
     def __init__(
         self,
         session: Session,
@@ -46,16 +58,26 @@ class ModelCall:
         self._nudge = nudge
         self._foreign = foreign
         self._flush = flush
-        self._text: list[str] = []
-        self._text_at = float("-inf")
-        self._veil = SECRETS.stream()
+        self._text: list[str] | None = None  # till the first piece comes
 
     async def run(self) -> None:
         """Ask, hear, and tell the conversation; a fault is told too, and never raised."""
         session, clock = self._session, self._session.clock
         clock.set(self, session.limits.model_timeout, self._timed_out)
+        context = session.context.copy()
         try:
-            await self._ask()
+            try:
+                stream = context.run(session.model.stream, self._request)
+                if type(stream) is CoroutineType:
+                    whole = cast("Coroutine[Any, Any, Reply]", stream)
+                    self._hear(await self._foreign.run(whole, context))
+                else:
+                    pieces = cast("AsyncIterator[ModelEvent]", stream)
+                    await self._foreign.run(self._hear_all(pieces), context)
+            except BaseException as error:
+                self._raise(error)
+            if self._text is not None:
+                self._tell_text(is_last=True)
             decided = self._conversation.answered(self._request.call)
             if decided is None:
                 raise _CUT
@@ -76,26 +98,6 @@ class ModelCall:
     def _spread(self) -> float:
         """By chance among sessions, and the same in each replay of one."""
         return crc32(f"{self._session.session_id} {self._request.call}".encode()) / (1 << 32)
-
-    async def _ask(self) -> None:
-        """Hear the whole answer; raises ModelError for whatever goes wrong with it."""
-        session = self._session
-        context = session.context.copy()
-        try:
-            stream = context.run(session.model.stream, self._request)
-            if type(stream) is CoroutineType:
-                whole = cast("Coroutine[Any, Any, Reply]", stream)
-                self._hear(await self._foreign.run(whole, context))
-                return
-            pieces = cast("AsyncIterator[ModelEvent]", stream)
-            await self._foreign.run(self._hear_all(pieces), context)
-        except BaseException as error:
-            fault = self._fault(error)
-            if fault is error:
-                raise
-            raise fault from error
-        if self._text or self._veil:
-            self._tell_text(is_last=True)
 
     async def _hear_all(self, stream: AsyncIterator[ModelEvent]) -> None:
         """Take the stream's events until it ends, or the call is over."""
@@ -127,6 +129,13 @@ class ModelCall:
         await self._flush()
         clock.set(self, left, self._timed_out)
 
+    def _raise(self, error: BaseException) -> NoReturn:
+        """What came out of the model, raised as what it is."""
+        fault = self._fault(error)
+        if fault is error:
+            raise error
+        raise fault from error
+
     def _fault(self, error: BaseException) -> BaseException:
         """What the model raised as a ModelError; a cancellation that is ours stays what it is."""
         if isinstance(error, ModelError):
@@ -154,6 +163,8 @@ class ModelCall:
     # -- text, coalesced -------------------------------------------------------------------------
 
     def _say(self, text: str) -> None:
+        if self._text is None:
+            self._text, self._text_at, self._veil = [], float("-inf"), SECRETS.stream()
         self._text.append(text)
         clock, interval = self._session.clock, self._session.limits.text_interval
         wait = self._text_at + interval - clock.now()
@@ -164,6 +175,7 @@ class ModelCall:
 
     def _tell_text(self, *, is_last: bool = False) -> None:
         conversation = self._conversation
+        assert self._text is not None
         text = clean("".join(self._text))
         if self._veil is not None:
             text = self._veil.push(text) + (self._veil.end() if is_last else "")
@@ -171,7 +183,7 @@ class ModelCall:
         self._session.clock.clear(self._tell_text)
         if text and conversation.calling and conversation.call == self._request.call:
             self._text_at = self._session.clock.now()
-            self._session.decide((Text(turn=conversation.turn, step=conversation.step, text=text),))
+            self._session.tell(Text(turn=conversation.turn, step=conversation.step, text=text))
 
 
 def _unexpected(error: BaseException) -> ModelError:

@@ -51,6 +51,8 @@ class WorkQueue(RuntimeQueue[ItemT]):
         super().__init__(name, maxsize)
         self._name: QueueName = name
         self._desk = desk
+        self._write = desk.journal.hand_off
+        self._conversation = desk.conversation
 
     async def put(self, item: ItemT) -> None:
         """Add an item: pass the gate, wait for room."""
@@ -92,10 +94,10 @@ class WorkQueue(RuntimeQueue[ItemT]):
 
     def push(self, item: ItemT) -> None:
         """Add an item whether there is room or not, and write it down: every put comes here."""
-        queue, desk = self._queue, self._desk
+        queue = self._queue
         queue.append(item)
         depth = len(queue)
-        desk.journal.hand_off((self._name, "put", item, depth, desk.conversation.where))
+        self._write((self._name, "put", item, depth, self._conversation.where))
         self._puts += 1
         if depth > self._peak:
             self._peak = depth
@@ -110,9 +112,9 @@ class WorkQueue(RuntimeQueue[ItemT]):
 
     def _take(self) -> ItemT:
         """Take the head and write it down: every take comes here."""
-        queue, desk = self._queue, self._desk
+        queue = self._queue
         item = queue.popleft()
-        desk.journal.hand_off((self._name, "take", item, len(queue), desk.conversation.where))
+        self._write((self._name, "take", item, len(queue), self._conversation.where))
         if self._putters:
             self._wakeup_next(self._putters)
         return item
@@ -126,8 +128,8 @@ class WorkQueue(RuntimeQueue[ItemT]):
         for item in [item for item in self._queue if not self._desk.is_live(item)]:
             if not (self._parked and item is self._queue[0]):
                 self._queue.remove(item)
-                depth, where = len(self._queue), self._desk.conversation.where
-                self._desk.journal.hand_off((self._name, "take", item, depth, where))
+                depth, where = len(self._queue), self._conversation.where
+                self._write((self._name, "take", item, depth, where))
 
     async def _held(self, item: ItemT) -> ItemT | None:
         hold = self._desk.gate.hold

@@ -36,6 +36,8 @@ class RuntimeQueue(Queue[T]):
     def __init__(self, name: str, maxsize: int) -> None:
         super().__init__(maxsize)
         self.name = name
+        self.items = self._queue
+        """What lies in it, the next one first; only to look at."""
         self._bound = maxsize
         self._closed = False
         self._puts = self._done = self._peak = 0
@@ -85,6 +87,20 @@ class RuntimeQueue(Queue[T]):
                 self._wakeup_next(self._getters)
                 if not self._getters:
                     break
+        return True
+
+    def offer_one(self, item: T) -> bool:
+        """Add an item now; False where there is no room."""
+        queue = self._queue
+        size = len(queue) + 1
+        if size > self._bound or self._closed:
+            return False
+        queue.append(item)
+        self._puts += 1
+        if size > self._peak:
+            self._peak = size
+        if self._getters:
+            self._wakeup_next(self._getters)
         return True
 
     async def put(self, item: T) -> None:

@@ -29,7 +29,6 @@ from agent_lab.domain.payloads import (
     ToolReplied,
 )
 
-_all_on_output = OUTPUT.issuperset
 CancelStatus = Literal["cancelled", "not_running"]
 
 
@@ -89,19 +88,31 @@ class Session:
         With no room there it waits in the outbox, in order, and ChatAgent moves it when somebody
         takes.
         """
-        if not decided:
-            return
-        self.journal.extend(decided)
-        for_output = decided
-        if not _all_on_output(map(type, decided)):
-            for_output = [payload for payload in decided if payload.on_output]
-        if self.outbox or not self.queues.output.offer(for_output):
-            self.outbox += for_output
-        for payload in decided:
-            if type(payload) is ToolReplied:
-                self.call_closed(payload.call_id)
+        if len(decided) == 1:
+            self.tell(decided[0])
+        else:
+            self._tell_all(decided)
         if self.leftovers.held and not self.conversation.in_turn:
             self.sweep()
+
+    def tell(self, payload: AnyPayload) -> None:
+        """As decide, of one payload that ends no turn."""
+        self.journal.append(payload)
+        if type(payload) in OUTPUT and (self.outbox or not self.queues.output.offer_one(payload)):
+            self.outbox.append(payload)
+        if type(payload) is ToolReplied:
+            self.call_closed(payload.call_id)
+
+    def _tell_all(self, decided: Sequence[AnyPayload]) -> None:
+        self.journal.extend(decided)
+        for_output: list[AnyPayload] = []
+        for payload in decided:
+            if type(payload) in OUTPUT:
+                for_output.append(payload)
+            if type(payload) is ToolReplied:
+                self.call_closed(payload.call_id)
+        if for_output and (self.outbox or not self.queues.output.offer(for_output)):
+            self.outbox += for_output
 
     def sweep(self) -> None:
         """End what the tools of turns that are over left behind."""
@@ -193,7 +204,8 @@ class Session:
 
     def note(self, payload: AnyPayload) -> int:
         """Write an entry and give its seq."""
-        return self.journal.append(payload)
+        self.journal.append(payload)
+        return self.journal.last_seq
 
     def at(self) -> At:
         """`turn` and `step` now, None outside a turn."""

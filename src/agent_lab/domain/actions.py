@@ -9,13 +9,13 @@ class CallModel(msgspec.Struct, frozen=True):
     """Ask the model with the history as it stands."""
 
 
-class RunTools(msgspec.Struct, frozen=True):
+class RunTools(msgspec.Struct, frozen=True, gc=False):
     """Put these calls on `events`, in this order."""
 
     calls: tuple[ToolCalled, ...]
 
 
-class AwaitReplies(msgspec.Struct, frozen=True):
+class AwaitReplies(msgspec.Struct, frozen=True, gc=False):
     """Nothing moves until these calls are answered."""
 
     open: tuple[str, ...]

@@ -43,7 +43,9 @@ class Calls:
     def is_open(self, round_: int, call_id: str) -> bool:
         """Whether this call of this round still wants its reply."""
         current = self.current
-        return current is not None and current.number == round_ and current.is_open(call_id)
+        if current is None or current.number != round_:
+            return False
+        return call_id in current.calls and call_id not in current.replied
 
     def replies(self) -> list[ChatMessage]:
         """The replies the open round has so far, in call order."""
@@ -52,7 +54,7 @@ class Calls:
     def dispatched(self, call: ToolCalled) -> None:
         """The call is on `events`."""
         if self.current is not None and self.current.number == call.round:
-            self.current.dispatched(call.call_id)
+            self.current.undispatched.pop(call.call_id, None)
 
     def begin(self, reply: Reply, number: int, turn: int, step: int) -> list[AnyPayload]:
         """Open the round of an answer; calls that cannot run are closed at once."""
@@ -70,18 +72,19 @@ class Calls:
                 arguments=call.arguments,
                 round=number,
             )
-            current.made(call, called)
+            current.calls[call.id] = call
+            current.undispatched[call.id] = called
             decided.append(called)
-        for bad in closed:
-            decided.append(self._close(current, bad))  # noqa: PERF401  # a call more, each turn
+        if closed:
+            decided += [self._close(current, reply) for reply in closed]
         return decided
 
     def receive(self, message: ChatMessage) -> ToolReplied | None:
         """Take a reply; None when no open call of its round wants it."""
         current, call_id = self.current, message.tool_call_id or ""
-        if current is None or not current.is_open(call_id):
+        if current is None or message.round not in (None, current.number):
             return None
-        if message.round not in (None, current.number):
+        if call_id not in current.calls or call_id in current.replied:
             return None
         return self._close(current, current.completed(message))
 
@@ -105,14 +108,16 @@ class Calls:
         return [r for call_id in self.open for r in self.close(self.round, call_id, kind)]
 
     def _close(self, current: Round, reply: ChatMessage) -> ToolReplied:
-        current.close(reply)
-        if current.is_complete:
+        call_id = reply.tool_call_id or ""
+        current.undispatched.pop(call_id, None)
+        current.replied[call_id] = reply
+        if len(current.replied) == len(current.calls):
             self._history += current.replies()
             self.current = None
         return ToolReplied(
             turn=current.turn,
             step=current.step,
-            call_id=reply.tool_call_id or "",
+            call_id=call_id,
             name=reply.name or "",
             content=reply.content or "",
             kind=reply.kind,

@@ -151,7 +151,9 @@ class Conversation:
         self.call += 1
         self.calling, self._answered = True, False
         history = self.history
-        decided = [inbox.deliver(message, history, self.turn, self.step) for message in batch]
+        decided: Decided = ()
+        if batch:
+            decided = [inbox.deliver(message, history, self.turn, self.step) for message in batch]
         if self._limits.window is not None:
             self.start = max(self.start, window_start(history, self._limits.window))
         return decided
@@ -179,7 +181,7 @@ class Conversation:
         self._attempt = 0
         self.answers += 1
         self._finish = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
-        told = responded(self.meter, reply.usage, self.at, self._finish)
+        told = responded(self.meter, reply.usage, self.where, self._finish)
         if len(reply.tool_calls) > self._limits.calls:
             failed = self._fail(
                 "too_many_tool_calls",

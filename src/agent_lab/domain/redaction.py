@@ -31,7 +31,8 @@ class Secrets:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, ...]] = {}
-        self._forms: tuple[str, ...] = ()
+        self.forms: tuple[str, ...] = ()
+        """How known secrets may stand in a text; another tuple after each change."""
         self._tries: tuple[_Tail, ...] | None = None
 
     def add(self, *secrets: str | None) -> None:
@@ -50,20 +51,15 @@ class Secrets:
 
     def _changed(self) -> None:
         every = {form for forms in self._known.values() for form in forms}
-        self._forms = tuple(sorted(every, key=len, reverse=True))
+        self.forms = tuple(sorted(every, key=len, reverse=True))
         self._tries = None
 
     def __bool__(self) -> bool:
-        return bool(self._forms)
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        """How known secrets may stand in a text; another tuple after each change."""
-        return self._forms
+        return bool(self.forms)
 
     def are_in(self, text: str) -> bool:
         """Whether a known secret stands in it."""
-        for form in self._forms:  # noqa: SIM110  # asked of every entry: a generator costs more
+        for form in self.forms:  # noqa: SIM110  # asked of every entry: a generator costs more
             if form in text:
                 return True
         return False
@@ -92,17 +88,17 @@ class Secrets:
 
     def stream(self) -> "Stream | None":
         """For a text that comes in chunks; None when there is nothing to hide."""
-        return Stream(self) if self._forms else None
+        return Stream(self) if self.forms else None
 
     def tails(self) -> "tuple[_Tail, ...]":
         """A matcher a form, which a stream copies; for Stream alone."""
         if self._tries is None:
-            self._tries = tuple(_Tail(form) for form in self._forms)
+            self._tries = tuple(_Tail(form) for form in self.forms)
         return self._tries
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         """Where known secrets stand, in order, those that touch or overlap as one."""
-        found = sorted(span for form in self._forms for span in _places(form, text))
+        found = sorted(span for form in self.forms for span in _places(form, text))
         spans: list[tuple[int, int]] = []
         for start, end in found:
             if spans and start <= spans[-1][1]:

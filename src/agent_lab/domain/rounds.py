@@ -15,57 +15,34 @@ WHOLE = ("stop", "tool_calls", None)
 class Round:
     """The calls of one answer, by id in the order the model made them."""
 
-    __slots__ = ("_replies", "calls", "number", "step", "turn", "undispatched")
+    __slots__ = ("calls", "number", "replied", "step", "turn", "undispatched")
 
     def __init__(self, number: int, turn: int, step: int) -> None:
         self.number = number
         self.turn = turn
         self.step = step
         self.calls: dict[str, ToolCall] = {}
-        self._replies: dict[str, ChatMessage] = {}
+        self.replied: dict[str, ChatMessage] = {}
+        """Replies by the call's id, in whatever order they came."""
         self.undispatched: dict[str, ToolCalled] = {}
+        """Calls that are not on `events` yet."""
 
     @property
     def open(self) -> tuple[str, ...]:
         """Ids of the calls without a reply, in call order."""
-        replies = self._replies
-        if not replies:
+        replied = self.replied
+        if not replied:
             return tuple(self.calls)
-        return tuple(call_id for call_id in self.calls if call_id not in replies)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every call has its reply."""
-        return len(self._replies) == len(self.calls)
-
-    def is_open(self, call_id: str) -> bool:
-        """Whether this call was made here and has no reply yet."""
-        return call_id in self.calls and call_id not in self._replies
-
-    def made(self, call: ToolCall, called: ToolCalled) -> None:
-        """The model made this call; it is to go on `events`."""
-        self.calls[call.id] = call
-        self.undispatched[call.id] = called
-
-    def dispatched(self, call_id: str) -> None:
-        """The call is on `events`."""
-        self.undispatched.pop(call_id, None)
-
-    def close(self, reply: ChatMessage) -> None:
-        """Record the one reply of an open call."""
-        call_id = reply.tool_call_id
-        assert call_id is not None and self.is_open(call_id)
-        self.undispatched.pop(call_id, None)
-        self._replies[call_id] = reply
+        return tuple(call_id for call_id in self.calls if call_id not in replied)
 
     def completed(self, reply: ChatMessage) -> ChatMessage:
         """The reply as it stands in the history: with its call's name and round, and clean."""
-        text = clean(reply.content or "")
-        if reply.round == self.number and reply.name and text is reply.content:
+        said = reply.content or ""
+        if reply.round == self.number and reply.name and said.isascii():
             return reply
         return ChatMessage(
             "tool",
-            text,
+            clean(said),
             tool_call_id=reply.tool_call_id,
             name=self.calls[reply.tool_call_id or ""].name,
             kind=reply.kind,
@@ -74,9 +51,9 @@ class Round:
         )
 
     def replies(self) -> list[ChatMessage]:
-        """The replies there are, in call order, whatever order they came in."""
-        replies = self._replies
-        return [replies[call_id] for call_id in self.calls if call_id in replies]
+        """The replies there are, in call order."""
+        replied = self.replied  # in C: a comprehension is a call more, each turn
+        return list(map(replied.__getitem__, filter(replied.__contains__, self.calls)))
 
 
 def closing_reply(
@@ -125,7 +102,10 @@ def parse_calls(
     seen: set[str] = set()
     cut = reply.finish_reason not in WHOLE
     for index, said in enumerate(reply.tool_calls):
-        call_id = _unique(clean(said.id) or f"call_{number}_{index}", seen)
+        call_id = clean(said.id) or f"call_{number}_{index}"
+        if call_id in seen:
+            call_id = _unique(call_id, seen)
+        seen.add(call_id)
         call, bad = _with_arguments(said, call_id)
         calls.append(call)
         if cut:
@@ -142,7 +122,6 @@ def _unique(call_id: str, seen: set[str]) -> str:
     while name in seen:
         count += 1
         name = f"{call_id}-{count}"
-    seen.add(name)
     return name
 
 

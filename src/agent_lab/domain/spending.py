@@ -1,14 +1,15 @@
 """What is said of a model's numbers: the call's own, and what its turn and session came to."""
 
-from agent_lab.domain.inbox import At
 from agent_lab.domain.messages import Usage
 from agent_lab.domain.payloads import ModelResponded
 from agent_lab.domain.usage import Meter
 
 
-def responded(meter: Meter, usage: Usage | None, at: At, reason: str) -> ModelResponded:
+def responded(
+    meter: Meter, usage: Usage | None, where: tuple[int | None, int | None], reason: str
+) -> ModelResponded:
     """The provider's last word, with its numbers added up if it gave any."""
-    turn, step = at["turn"], at["step"]
+    turn, step = where
     if usage is None:
         return ModelResponded(turn=turn, step=step, finish_reason=reason)
     meter.add(usage)

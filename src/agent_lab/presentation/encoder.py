@@ -13,8 +13,8 @@ from msgspec import structs
 from agent_lab.application.journal import Entry, HandOff, item_id
 from agent_lab.domain.dialects import OWN_BODY, body_with, render_body
 from agent_lab.domain.dialects.openai_chat import Writer
-from agent_lab.domain.messages import ModelRequest
-from agent_lab.domain.payloads import ModelRequested
+from agent_lab.domain.messages import ChatMessage, ModelRequest
+from agent_lab.domain.payloads import ModelRequested, ToolCalled
 from agent_lab.domain.redaction import SECRETS
 
 BODY_LIMIT = 256 << 10
@@ -42,8 +42,12 @@ class Encoder:
         self._stamp: int = -1
         self._until = ""
         self._asked: tuple[object, ...] | None = None
-        self._said = ("", "")
+        self._said = ("", "", "")
         self._head = ""
+        self._where: tuple[int | None, int | None] | None = None
+        self._at = ""
+        self._item: ChatMessage | ToolCalled | None = None
+        self._id = ""
 
     def encode(self, entry: Entry) -> str:
         """The entry as one JSON object: `seq`, `session_id`, `at`, then its payload."""
@@ -53,18 +57,19 @@ class Encoder:
         if type(payload) is ModelRequested:
             return self._request(entry, payload)
         stamp = int((entry.at + self._offset) * 1000)
-        head = self._head if stamp == self._stamp else self._new_head(stamp)
-        said = _hand_off(payload) if type(payload) is tuple else _encode(payload).decode()
-        if SECRETS.are_in(said):
+        if stamp != self._stamp:
+            self._new_head(stamp)
+        said = self._hand_off(payload) if type(payload) is tuple else _encode(payload).decode()
+        if SECRETS.forms and SECRETS.are_in(said):
             said = _hidden(said)
-        entry.encoded = text = f'{{"seq":{entry.seq}{head},{said[1:]}'
+        entry.encoded = text = f'{{"seq":{entry.seq}{self._head},{said[1:]}'
         return text
 
     def whole_body(self, request: ModelRequest) -> str:
         """The whole request body of a `model_request`, however long."""
         return self._body(request, request.start)
 
-    def _new_head(self, stamp: int) -> str:
+    def _new_head(self, stamp: int) -> None:
         """Session and time, which all entries of one millisecond share."""
         second, milliseconds = divmod(stamp, 1000)
         if second != self._second:
@@ -72,7 +77,19 @@ class Encoder:
             self._until = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
         self._stamp = stamp
         self._head = f'{self._session}{self._until}.{milliseconds:03d}Z"'
-        return self._head
+
+    def _hand_off(self, said: HandOff) -> str:
+        """A `queue` payload, without making one; a put and its take mostly follow each other."""
+        queue, op, item, depth, where = said
+        if where is not self._where:
+            self._where, (turn, step) = where, where
+            self._at = f'"turn":{_number(turn)},"step":{_number(step)}'
+        if item is not self._item:
+            self._item, self._id = item, _text(item_id(item))
+        return (
+            f'{{"type":"queue",{self._at},"queue":"{queue}","op":"{op}",'
+            f'"item":{self._id},"depth":{depth}}}'
+        )
 
     def _request(self, entry: Entry, payload: ModelRequested) -> str:
         """Not kept with the entry, which would cost the square of the history; the newest is."""
@@ -84,35 +101,45 @@ class Encoder:
         if self._ends[request.stop] - self._ends[start] > BODY_LIMIT:
             start = max(start, request.stop - SHOWN)
             omitted = start - request.start
-        head = self._new_head(int((entry.at + self._offset) * 1000))
+        stamp = int((entry.at + self._offset) * 1000)
+        if stamp != self._stamp:
+            self._new_head(stamp)
         proof = f'"sha256":{_text(request.wire.sha256)},' if request.wire else ""
-        text = (
-            f'{{"seq":{entry.seq}{head},"type":"model_request",'
-            f'"turn":{payload.turn},"step":{payload.step},'
-            f'"dialect":{_text(request.dialect)},"model":{_text(request.model)},{proof}'
-            f'"omitted":{omitted},"body":{self._body(request, start)}}}'
+        body = self._body(
+            request,
+            start,
+            f'{{"seq":{entry.seq}{self._head},"type":"model_request","turn":{payload.turn},'
+            f'"step":{payload.step},{proof}"omitted":{omitted}',
         )
-        self._last = (entry.seq, text)
-        return text
+        self._last = (entry.seq, body)
+        return body
 
-    def _body(self, request: ModelRequest, start: int) -> str:
+    def _body(self, request: ModelRequest, start: int, entry: str = "") -> str:
+        """The body alone, or the entry that has it; long, so that it is put together once."""
         if request.dialect in OWN_BODY:
-            return hidden_text(render_body(structs.replace(request, start=start)))
+            body = hidden_text(render_body(structs.replace(request, start=start)))
+            return f'{entry},{_named(request)},"body":{body}}}' if entry else body
         self._write(request)
-        before, system = self._around(request)
+        named, before, system = self._around(request)
         begin, end = self._ends[start], self._ends[request.stop]
         messages = str(memoryview(self._written)[begin : max(begin, end - 1)], "utf-8")
         comma = "," if system and messages else ""
-        return f'{before},"messages":[{system}{comma}{messages}]}}'
+        if not entry:
+            return f'{before},"messages":[{system}{comma}{messages}]}}'
+        return f'{entry},{named},"body":{before},"messages":[{system}{comma}{messages}]}}}}'
 
-    def _around(self, request: ModelRequest) -> tuple[str, str]:
-        """What stands before the messages, and the system message; nearly always the last's."""
+    def _around(self, request: ModelRequest) -> tuple[str, str, str]:
+        """Dialect and model, what stands before the messages, and the system message.
+
+        They are nearly always those of the last request.
+        """
         options = request.wire.options if request.wire else None
         asked = (request.model, request.instructions, request.tools, options, SECRETS.forms)
-        if self._asked is None or any(a is not b for a, b in zip(asked, self._asked, strict=True)):
+        if asked != self._asked:
             around = body_with(request, [])
             first = around.pop("messages")
-            self._said = hidden_text(around)[:-1], hidden_text(first[0]) if first else ""
+            system = hidden_text(first[0]) if first else ""
+            self._said = _named(request), hidden_text(around)[:-1], system
             self._asked = asked
         return self._said
 
@@ -121,7 +148,7 @@ class Encoder:
         written, ends = self._written, self._ends
         for message in request.messages[len(ends) - 1 : request.stop]:
             said = self._writer.write(message)
-            written += hidden_text(said).encode() if SECRETS else _encode(said)
+            written += hidden_text(said).encode() if SECRETS.forms else _encode(said)
             written += b","
             ends.append(len(written))
 
@@ -139,18 +166,12 @@ def _hidden(payload: str) -> str:
     return _text({**SECRETS.hide_in(said), **kept})
 
 
-def _hand_off(said: HandOff) -> str:
-    """A `queue` payload, without making one."""
-    queue, op, item, depth, (turn, step) = said
-    where = f'"turn":{turn},"step":{step}' if step is not None else _nowhere(turn)
-    return (
-        f'{{"type":"queue",{where},"queue":"{queue}","op":"{op}",'
-        f'"item":{_text(item_id(item))},"depth":{depth}}}'
-    )
+def _named(request: ModelRequest) -> str:
+    return f'"dialect":{_text(request.dialect)},"model":{_text(request.model)}'
 
 
-def _nowhere(turn: int | None) -> str:
-    return f'"turn":{"null" if turn is None else turn},"step":null'
+def _number(number: int | None) -> str:
+    return "null" if number is None else str(number)
 
 
 def _text(said: object) -> str:

@@ -82,15 +82,13 @@ class ChatAgent:
             if kind is CallModel:
                 if toolbox.servers and toolbox.is_starting:
                     await toolbox.started()  # something may come meanwhile: ask again
-                elif gate.hold is None or await self._may_call(gate.hold):
-                    call = self._begin_call(nudge, foreign)
-                    if call is not None:
-                        await call.run()
+                elif (gate.hold is None or await self._may_call(gate.hold)) and (
+                    call := self._begin_call(nudge, foreign)
+                ):
+                    await call.run()
             elif type(action) is RunTools:
-                waits = self._put_calls(action)
-                if waits is not None:
-                    await session.queues.events.put(waits)
-                    conversation.calls.dispatched(waits)
+                if waits := self._put_calls(action):
+                    await self._put(waits)
                 await _tick()  # a tool that does not wait has answered then
             elif kind is AwaitReplies or kind is AwaitInput:
                 decide(receive(await queue.get()))
@@ -138,6 +136,10 @@ class ChatAgent:
                 return call
             dispatched(call)
         return None
+
+    async def _put(self, call: ToolCalled) -> None:
+        await self._session.queues.events.put(call)
+        self._conversation.calls.dispatched(call)
 
     async def _may_call(self, hold: Hold) -> bool:
         """Pass the gate; False if something came meanwhile, so that another deed may be due."""

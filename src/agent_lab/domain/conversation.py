@@ -147,13 +147,11 @@ class Conversation:
                 "raise Limits.steps, or look why the model keeps calling tools",
             )
         self.step += not self._attempt
-        self.where = (self.turn, self.step)
+        self.where = turn, step = self.turn, self.step
         self.call += 1
         self.calling, self._answered = True, False
         history = self.history
-        decided: Decided = ()
-        if batch:
-            decided = [inbox.deliver(message, history, self.turn, self.step) for message in batch]
+        decided = [inbox.deliver(m, history, turn, step) for m in batch] if batch else ()
         if self._limits.window is not None:
             self.start = max(self.start, window_start(history, self._limits.window))
         return decided

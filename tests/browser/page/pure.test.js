@@ -3,6 +3,7 @@ import { requestDiff } from "../../../src/agent_lab/static/diff.js";
 import { createFilter, line, parse } from "../../../src/agent_lab/static/filter.js";
 import { duration, signature, span } from "../../../src/agent_lab/static/format.js";
 import { blocks, inline } from "../../../src/agent_lab/static/markdown.js";
+import { context, dollars, tokens } from "../../../src/agent_lab/static/spent.js";
 import { EMPTY, reduce } from "../../../src/agent_lab/static/store.js";
 import { activity, axisTicks, createScale, windowOf } from "../../../src/agent_lab/static/timescale.js";
 import { layout } from "../../../src/agent_lab/static/track.js";
@@ -230,4 +231,27 @@ test("news of sessions: new ones first, known ones in their place, and those tha
   const news = { sessions: [{ session_id: "n", state: "running" }, { ...b, state: "running" }], gone: ["c"] };
   equal(merge([a, b, c], news).map((s) => `${s.session_id} ${s.state}`), ["n running", "a idle", "b running"]);
   equal(merge([a], { sessions: [] }), [a]);
+});
+
+// -- what it cost ------------------------------------------------------------------------------
+
+test("context and cost are said as far as they are known", () => {
+  equal(context({ context_used: 4096, context_max: 8192, context_percent: 50, cost_usd: 0.1234 }), "context 4,096 of 8,192 (50 %) · $0.12");
+  equal(context({ context_used: 0, context_max: null, context_percent: null, cost_usd: null }), "context 0");
+  equal([context(null), context({}), tokens(undefined), tokens({ cost_usd: 0 })], ["", "", "", "$0.00"]);
+  equal(tokens({ input_tokens: 1234, output_tokens: null, cost_usd: 0.00321 }), "1,234 tokens in, ? out · $0.0032");
+  equal([dollars(0.0000004), dollars(12)], ["under $0.0001", "$12.00"]);
+});
+
+test("a session's context is its last word, a turn has its own sum", () => {
+  const j = journal();
+  for (const [turn, used] of [[1, 100], [2, 300]]) {
+    j.turn(turn);
+    j.request();
+    j.add("model_response", { finish_reason: "stop", usage: {}, turn_spent: { input_tokens: used }, session_spent: { context_used: used } });
+  }
+  j.add("model_response", { finish_reason: "stop", usage: null, turn_spent: null, session_spent: null });
+  const state = play(j);
+  equal(state.spent, { context_used: 300 });
+  equal(state.turns.map((turn) => turn.spent), [{ input_tokens: 100 }, { input_tokens: 300 }]);
 });

@@ -157,6 +157,13 @@ async def test_a_drip_of_comments_or_half_an_event_is_silence(drip: bytes) -> No
     assert (events, code) == ([TextDelta("word 0 ")], "provider_stalled")
 
 
+@pytest.mark.parametrize(("end", "path"), [("", "/v1"), ("/v1beta", "/v1beta"), ("/x", "/x/v1")])
+async def test_geminis_address_may_have_the_apis_version(end: str, path: str) -> None:
+    async with ProviderServer(Answer(stream("gemini"))) as server:
+        await ask(server.model_at("gemini", f"{server.url('gemini')}{end}"))
+        assert server.asked[0].path == f"{path}/models/gemini-test:streamGenerateContent?alt=sse"
+
+
 async def test_a_slow_listener_is_no_stall() -> None:
     async with ProviderServer(Answer(stream("openai_chat"), size=40)) as server:
         model = server.model("openai_chat", limits=Limits(model_stall=0.05))

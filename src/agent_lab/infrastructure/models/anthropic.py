@@ -10,7 +10,6 @@ import msgspec
 from agent_lab.domain.messages import CallDelta, Finish, ModelEvent, ModelRequest, TextDelta
 from agent_lab.domain.thinking import RedactedThinking, ThinkingBlock
 from agent_lab.domain.usage import cached_beside
-from agent_lab.infrastructure.models.openai_chat import HEADERS
 from agent_lab.infrastructure.models.provider import ProviderModel
 from agent_lab.infrastructure.models.reading import Decoder
 from agent_lab.infrastructure.models.refusals import stream_error
@@ -38,6 +37,7 @@ class Anthropic(ProviderModel):
     extra: ClassVar[str] = "anthropic"
     key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
     default_url: ClassVar[str] = "https://api.anthropic.com"
+    route: ClassVar[str] = "/v1/messages"
 
     def own_options(self, request: ModelRequest) -> dict[str, Any]:
         """A stream of so many tokens at most."""
@@ -47,16 +47,6 @@ class Anthropic(ProviderModel):
         """The SDK's client."""
         return sdk.AsyncAnthropic(
             api_key=key, base_url=self.base_url, http_client=http, max_retries=0
-        )
-
-    async def send(self, client: Any, body: bytes) -> object:
-        """POST it."""
-        return await client.post(
-            "/v1/messages",
-            cast_to=httpx2.Response,
-            content=body,
-            options={"headers": HEADERS},
-            stream=True,
         )
 
     def decoder(self) -> Decoder:

@@ -1,5 +1,6 @@
 """Gemini's generateContent. Its last word is a `finishReason`, or that the prompt was blocked."""
 
+import re
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from agent_lab.infrastructure.models.sse import ServerEvent
 
 _REASONS = {
     "STOP": "stop",
+    "FUNCTION_CALL": "stop",  # what servers say that only look like Gemini, such as aimock
     "MAX_TOKENS": "length",
     "SAFETY": "content_filter",
     "RECITATION": "content_filter",
@@ -26,8 +28,15 @@ _REASONS = {
 }
 
 
+# The SDK's own default is v1; many compatible servers know v1beta only.
+_VERSIONED = re.compile(r"(.+)/(v\d+[a-z]*\d*)")
+
+
 class Gemini(ProviderModel):
-    """`"gemini:MODEL"`; needs the extra `gemini`, and GEMINI_API_KEY or GOOGLE_API_KEY."""
+    """`"gemini:MODEL"`; needs the extra `gemini`, and GEMINI_API_KEY or GOOGLE_API_KEY.
+
+    `base_url` may end in the API's version, such as `/v1beta`.
+    """
 
     dialect: ClassVar[str] = "gemini"
     provider: ClassVar[str] = "gemini"
@@ -35,6 +44,7 @@ class Gemini(ProviderModel):
     extra: ClassVar[str] = "gemini"
     key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     default_url: ClassVar[str] = "https://generativelanguage.googleapis.com"
+    route: ClassVar[str] = ""  # the SDK makes it, of the model's name
 
     def own_options(self, request: ModelRequest) -> dict[str, Any]:
         """Nothing: that it streams is in the address."""
@@ -42,11 +52,10 @@ class Gemini(ProviderModel):
 
     def connect(self, sdk: ModuleType, http: httpx2.AsyncClient, key: str) -> Any:
         """The SDK's client; one that is given an HTTP client of its own does not retry."""
-        return sdk.Client(
-            api_key=key,
-            vertexai=False,
-            http_options={"base_url": self.base_url, "httpx_async_client": http},
-        )
+        options: dict[str, Any] = {"base_url": self.base_url, "httpx_async_client": http}
+        if versioned := _VERSIONED.fullmatch(self.base_url):
+            options["base_url"], options["api_version"] = versioned.groups()
+        return sdk.Client(api_key=key, vertexai=False, http_options=options)
 
     async def send(self, client: Any, body: bytes) -> object:
         """POST it. The SDK has no door for a body that is ready, so ours takes its place."""

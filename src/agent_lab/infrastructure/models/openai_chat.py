@@ -20,7 +20,6 @@ from agent_lab.infrastructure.models.reading import Decoder
 from agent_lab.infrastructure.models.refusals import stream_error
 from agent_lab.infrastructure.models.sse import ServerEvent
 
-HEADERS = {"content-type": "application/json"}
 _REASONS = {"function_call": "tool_calls", "end_turn": "stop", "max_tokens": "length"}
 
 
@@ -33,6 +32,7 @@ class OpenAIChat(ProviderModel):
     extra: ClassVar[str] = "openai"
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     default_url: ClassVar[str] = "https://api.openai.com/v1"
+    route: ClassVar[str] = "/chat/completions"
 
     def own_options(self, request: ModelRequest) -> dict[str, Any]:
         """A stream, with the usage at its end."""
@@ -41,16 +41,6 @@ class OpenAIChat(ProviderModel):
     def connect(self, sdk: ModuleType, http: httpx2.AsyncClient, key: str) -> Any:
         """The SDK's client."""
         return sdk.AsyncOpenAI(api_key=key, base_url=self.base_url, http_client=http, max_retries=0)
-
-    async def send(self, client: Any, body: bytes) -> object:
-        """POST it."""
-        return await client.post(
-            "/chat/completions",
-            cast_to=httpx2.Response,
-            content=body,
-            options={"headers": HEADERS},
-            stream=True,
-        )
 
     def decoder(self) -> Decoder:
         """For one answer."""

@@ -8,13 +8,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 
-import httpx2
 import msgspec
 
 from agent_lab.domain.messages import CallDelta, Finish, ModelEvent, ModelRequest, TextDelta, Usage
 from agent_lab.domain.thinking import ReasoningItem
 from agent_lab.domain.usage import cached_inside
-from agent_lab.infrastructure.models.openai_chat import HEADERS, OpenAIChat
+from agent_lab.infrastructure.models.openai_chat import OpenAIChat
 from agent_lab.infrastructure.models.reading import Decoder
 from agent_lab.infrastructure.models.refusals import stream_error
 from agent_lab.infrastructure.models.sse import ServerEvent
@@ -29,22 +28,13 @@ class OpenAIResponses(OpenAIChat):
 
     dialect: ClassVar[str] = "openai_responses"
     provider: ClassVar[str] = "openai-responses"
+    route: ClassVar[str] = "/responses"
 
     def own_options(self, request: ModelRequest) -> dict[str, Any]:
         """A stream; the server is to remember nothing."""
         wanted = ["reasoning.encrypted_content"] if _REASONS_BY_ITSELF.match(self.name) else []
         options: dict[str, Any] = {"stream": True, "store": False}
         return {**options, "include": wanted} if wanted else options
-
-    async def send(self, client: Any, body: bytes) -> object:
-        """POST it."""
-        return await client.post(
-            "/responses",
-            cast_to=httpx2.Response,
-            content=body,
-            options={"headers": HEADERS},
-            stream=True,
-        )
 
     def decoder(self) -> Decoder:
         """For one answer."""

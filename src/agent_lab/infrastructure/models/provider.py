@@ -26,6 +26,8 @@ from agent_lab.infrastructure.models.clients import Pool, connections, http_clie
 from agent_lab.infrastructure.models.reading import Decoder, read, too_slow
 from agent_lab.infrastructure.models.transport import Dropped, Exchange, Unreachable, current
 
+_HEADERS = {"content-type": "application/json"}
+
 
 class ProviderModel(ABC):
     """A model behind HTTP. Cheap to make; connections are shared by all of one loop.
@@ -43,6 +45,8 @@ class ProviderModel(ABC):
     extra: ClassVar[str]
     key_variables: ClassVar[tuple[str, ...]]
     default_url: ClassVar[str]
+    route: ClassVar[str]
+    """Where to POST, below the address."""
 
     def __init__(
         self,
@@ -72,9 +76,15 @@ class ProviderModel(ABC):
     def connect(self, sdk: ModuleType, http: httpx2.AsyncClient, key: str) -> Any:
         """The SDK's client, without retries of its own."""
 
-    @abstractmethod
     async def send(self, client: Any, body: bytes) -> object:
         """Have the SDK's client make and send the request."""
+        return await client.post(
+            self.route,
+            cast_to=httpx2.Response,
+            content=body,
+            options={"headers": _HEADERS},
+            stream=True,
+        )
 
     @abstractmethod
     def decoder(self) -> Decoder:

@@ -2,6 +2,7 @@
 
 import { h, mark, show } from "../h.js";
 import { count, duration, shortId, signature } from "../format.js";
+import { tokens } from "../spent.js";
 import { proseBlock } from "./prose.js";
 import { textBlock } from "./text.js";
 
@@ -16,7 +17,7 @@ export function endView(item) {
       mark(node, "data-end", turn.end);
       mark(node, "data-seq", turn.endSeq);
       const how = turn.end === "error" ? "failed" : turn.end === "cancelled" ? (turn.reason === "interrupted" ? "interrupted" : "cancelled") : "done";
-      const facts = [duration(turn.endAt - turn.startAt), count(turn.models, "step"), turn.calls ? count(turn.calls, "tool") : null].filter(Boolean);
+      const facts = [duration(turn.endAt - turn.startAt), count(turn.models, "step"), turn.calls ? count(turn.calls, "tool") : null, tokens(turn.spent)].filter(Boolean);
       show(node, h("div", { class: "rule" }, h("span", null, h("b", null, `${END_ICON[turn.end]} turn ${turn.n} ${how}`), ` · ${facts.join(" · ")}`)),
         turn.end === "error" ? h("div", { class: "box" }, h("b", { class: "mono" }, turn.code), h("p", null, turn.message), turn.hint ? h("p", { class: "hint" }, "→ ", turn.hint) : null) : null);
     },

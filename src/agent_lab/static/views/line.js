@@ -2,6 +2,7 @@
 
 import { h, keyed, say, show } from "../h.js";
 import { clip, clockTime, duration, ticking } from "../format.js";
+import { context } from "../spent.js";
 
 const LOST = "The line to the server is broken: this is how it was.";
 const PAUSE = 250; // ms between two looks, however much happens
@@ -120,7 +121,7 @@ export function createLine(actions, makeDialog) {
     const spent = e.started_at && e.finished_at ? duration(Date.parse(e.finished_at) - Date.parse(e.started_at)) : "";
     return h("button", { type: "button", class: "execution", disabled: !e.session_id, title: e.session_id ? "Its journal" : "It has no session", onclick: () => (node.close(), actions.openSession(e.session_id), actions.set({ turn: e.turn })) },
       h("span", { class: TONES[e.status] ?? "dim" }, `${ICONS[e.status] ?? "?"} ${e.status}`), h("span", { class: "time" }, clockTime(Date.parse(e.queued_at))),
-      h("span", { class: "what" }, clip(e.error ? `${e.message} · ${e.error}` : e.message, 110)), h("span", { class: "dim" }, [e.agent_name, e.kind, from(e), spent].filter(Boolean).join(" · ")));
+      h("span", { class: "what" }, clip(e.error ? `${e.message} · ${e.error}` : e.message, 110)), h("span", { class: "dim" }, [e.agent_name, e.kind, from(e), spent, context(e)].filter(Boolean).join(" · ")));
   }
 
   return { node, open };

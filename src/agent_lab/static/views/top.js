@@ -1,7 +1,8 @@
 // The bar at the top, the sentence below it, the tabs of a narrow window.
 
 import { h, mark, say, show } from "../h.js";
-import { count, shortId } from "../format.js";
+import { shortId } from "../format.js";
+import { context } from "../spent.js";
 import { isBusy } from "../store.js";
 import { pill, why } from "../why.js";
 import { badge } from "./verdicts.js";
@@ -32,12 +33,12 @@ export function createTop(root, sentence, status, tabs, actions, dialogs) {
   const verdictText = h("span");
   const verdictMore = h("span", { class: "more-words" });
   const verdict = h("button", { class: "quiet verdict-badge", type: "button", hidden: true, onclick: () => dialogs.open("checking") }, verdictText, verdictMore);
-  const tokens = h("span", { class: "dim wide" });
+  const spent = h("span", { class: "dim wide spent", title: "What the fullest request filled of the model's context, and what the session cost" });
   const cancel = h("button", { class: "danger", type: "button", title: "Cancel the turn (x)", onclick: () => actions.link.cancel(false) }, "Cancel");
   const drop = h("button", { class: "danger drop", type: "button", title: "Cancel the turn and withdraw what waits (Shift+X)", onclick: () => actions.link.cancel(true) });
   const theme = h("button", { class: "icon theme", type: "button", onclick: () => nextTheme() });
   const help = h("button", { class: "icon help", type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: () => dialogs.open("keys") }, "?");
-  show(root, h("h1", { class: "brand" }, "agent_lab"), agent, line, sessions, state.node, h("span", { class: "grow" }), drop, cancel, verdict, tokens, link, theme, help);
+  show(root, h("h1", { class: "brand" }, "agent_lab"), agent, line, sessions, state.node, h("span", { class: "grow" }), drop, cancel, verdict, spent, link, theme, help);
 
   const nameTheme = () => {
     const name = document.documentElement.dataset.theme ?? "system";
@@ -71,7 +72,7 @@ export function createTop(root, sentence, status, tabs, actions, dialogs) {
       cancel.disabled = drop.disabled = view.link.state !== "open";
       mark(drop, "hidden", !isBusy(s) || !s.waiting.length);
       say(drop, `Cancel and drop ${s.waiting.length}`);
-      say(tokens, s.tokens ? count(s.tokens, "token") : "");
+      say(spent, context(s.spent));
       const b = s.session ? badge(ui.verdicts) : null;
       mark(verdict, "hidden", !b);
       if (b) for (const [name, value] of [["data-tone", b.tone], ["title", b.title]]) mark(verdict, name, value);

@@ -27,6 +27,7 @@ from websockets.typing import Subprotocol
 
 from agent_lab import Agent, DebugRuntime, Limits
 from agent_lab.bootstrap import open_agents
+from agent_lab.domain.payloads import Text
 from agent_lab.presentation.guard import SUBPROTOCOL, allowed_hosts, new_token
 from agent_lab.presentation.server import Server, listen
 from agent_lab.presentation.web import make_app
@@ -127,7 +128,7 @@ async def by_session(url: str) -> int:
     length = 0
     async with DebugRuntime(streaming(url)) as runtime, runtime.run("go") as run:
         async for payload in run:
-            if payload.type == "text_delta":
+            if isinstance(payload, Text):
                 length += len(payload.text)
     return length
 

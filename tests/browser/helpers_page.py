@@ -205,6 +205,12 @@ class Stage:
         await page.goto(self.origin + path)
         return desk
 
+    def refused(self, *words: str) -> None:
+        """The browser logs each refused request; those that say one of these are no faults."""
+        logged = [fault for fault in self.faults if any(word in fault for word in words)]
+        assert logged, self.faults
+        self.faults = [fault for fault in self.faults if fault not in logged]
+
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):  # a policy that was violated is said here too
             self.faults.append(f"console {message.type}: {message.text}")

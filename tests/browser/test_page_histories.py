@@ -121,4 +121,4 @@ async def test_what_is_no_history_is_refused_in_words(stage: Stage) -> None:
     await desk.click("Open it")
 
     await expect(desk.page.locator("dialog[open] .bad")).not_to_be_empty()
-    stage.faults.clear()  # the browser logs a refused request
+    stage.refused("status of 422")

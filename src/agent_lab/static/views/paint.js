@@ -23,7 +23,7 @@ export function paint(layer, shapes) {
 export function namesOf(rows, state) {
   return Object.values(rows).filter((row) => row.name).flatMap((row) => {
     const depth = { input: state.depth.input, events: state.depth.events }[row.name];
-    const y = row.middle + 4;
+    const y = Math.min(row.middle, row.y + 44) + 4; // of many lanes the first are in sight
     return [
       { key: row.name, tag: "text", attrs: { x: 14, y }, text: row.label },
       ...(depth === undefined ? [] : [{ key: `${row.name} depth`, tag: "text", attrs: { class: "dim", x: LABELS - 8, y, "text-anchor": "end" }, text: String(depth) }]),

@@ -80,6 +80,7 @@ def open_agents(
     from agent_lab.application.agents import Agents
     from agent_lab.application.archive import Archive
     from agent_lab.application.line import ExecutionLine
+    from agent_lab.application.schedules import Schedules
     from agent_lab.application.stored_executions import StoredExecutions
     from agent_lab.infrastructure.line_memory import MemoryExecutions, MemoryKeeper
 
@@ -91,7 +92,8 @@ def open_agents(
     keeper = MemoryKeeper(lambda: asyncio.get_running_loop().time(), lease=limits.lease)
     if executions is None:
         executions = StoredExecutions(store) if store is not None else MemoryExecutions()
-    made.guard(ExecutionLine(made, keeper, executions, outside, limits))
+    schedules = Schedules(_next_fire, outside, store)
+    made.guard(ExecutionLine(made, keeper, executions, outside, limits, schedules))
     return made
 
 
@@ -120,6 +122,13 @@ def _server(definition: McpServer) -> ToolServer:
 
     prepare(definition)
     return ToolServer(definition, connect)
+
+
+def _next_fire(line: str, zone: str, after: float) -> float | None:
+    """The calendar; it is loaded when the first cron line is read."""
+    from agent_lab.infrastructure.cron import next_fire
+
+    return next_fire(line, zone, after)
 
 
 def open_store(where: str) -> "Store | None":

@@ -10,9 +10,10 @@ from typing import Any
 
 from agent_lab import Agent
 from agent_lab.application.agents import Agents
+from agent_lab.application.asked import Asked
 from agent_lab.application.executions import Change, Declined, Moved, Queued
-from agent_lab.application.line import Asked, ExecutionLine
-from agent_lab.application.ports import ExecutionStore, Outside, SlotKeeper
+from agent_lab.application.line import ExecutionLine
+from agent_lab.application.ports import ExecutionStore, Outside, SlotKeeper, Store
 from agent_lab.bootstrap import open_agents
 from agent_lab.domain.admission import Lease, Ticket
 from agent_lab.domain.execution import Execution, Kind, Source
@@ -154,11 +155,14 @@ async def held(
     model: Gates | None = None,
     outside: Outside | None = None,
     others: Sequence[Agent] = (),
+    store: Store | None = None,
 ) -> AsyncGenerator[Held, None]:
     """Agents, open, with agent `a` whose model answers when it is told to."""
     model = model or Gates()
     patient = Limits(model_timeout=1e6, model_retries=0)
     made = [Agent("a", model=model, tools=tools, limits=patient), *others]
     outside = outside or SeededOutside()
-    async with open_agents(made, line=limits, executions=executions, outside=outside) as agents:
+    async with open_agents(
+        made, line=limits, executions=executions, outside=outside, store=store
+    ) as agents:
         yield Held(agents, model)

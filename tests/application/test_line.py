@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from agent_lab import tool
+from agent_lab.application.asked import Asked
 from agent_lab.application.executions import Ended
-from agent_lab.application.line import Asked
 from agent_lab.application.served import AgentsClosed
 from agent_lab.domain.activity import ActivityQuery
 from agent_lab.domain.admission import Lease, Room, Ticket

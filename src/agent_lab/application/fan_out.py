@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from agent_lab.application.asked import Asked
 from agent_lab.application.ports import Outside
 from agent_lab.domain.errors import AgentLabError, ExecutionError
 from agent_lab.domain.execution import Execution
 
 if TYPE_CHECKING:
-    from agent_lab.application.line import Asked, ExecutionLine
+    from agent_lab.application.line import ExecutionLine
 
 FanOutStatus = Literal["running", "completed", "partial", "failed"]
 KEPT = 200
@@ -58,7 +59,7 @@ class FanOuts:
         self._group = group
         self._lists: dict[str, FanOut] = {}
 
-    def start(self, agent_name: str, tasks: Sequence["Asked"], *, at_once: int) -> FanOut:
+    def start(self, agent_name: str, tasks: Sequence[Asked], *, at_once: int) -> FanOut:
         """Begin with them, `at_once` at a time; raises UnknownAgent."""
         agent = self._line.agents.get(agent_name)
         made = FanOut(self._new_id("fan"), agent.name, len(tasks))
@@ -75,7 +76,7 @@ class FanOuts:
             raise UnknownFanOut(f"agent {agent_name!r} has no fan-out {fan_out_id!r}")
         return found
 
-    async def _work(self, made: FanOut, tasks: Sequence["Asked"], at_once: int) -> None:
+    async def _work(self, made: FanOut, tasks: Sequence[Asked], at_once: int) -> None:
         room = asyncio.Semaphore(at_once)
         try:
             async with asyncio.TaskGroup() as group:
@@ -84,7 +85,7 @@ class FanOuts:
         finally:
             made.over.set()
 
-    async def _one(self, made: FanOut, index: int, asked: "Asked", room: asyncio.Semaphore) -> None:
+    async def _one(self, made: FanOut, index: int, asked: Asked, room: asyncio.Semaphore) -> None:
         by = msgspec.structs.replace(asked.by, triggered_by=f"fan-out:{made.id}")
         asked = msgspec.structs.replace(asked, by=by, detached=True)
         async with room:

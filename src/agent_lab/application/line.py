@@ -5,13 +5,13 @@ faces go through it: HTTP, a run frame into that session, other agents, schedule
 """
 
 import asyncio
-import math
 from contextlib import suppress
 from functools import partial
 
 import msgspec
 
 from agent_lab.application.agents import Agents
+from agent_lab.application.asked import Asked, Submitted, line_of
 from agent_lab.application.chat_sessions import ChatSessions, chat_id
 from agent_lab.application.clock import SessionClock
 from agent_lab.application.execution_queue import ExecutionQueue, Place
@@ -20,43 +20,18 @@ from agent_lab.application.fan_out import FanOuts
 from agent_lab.application.idempotency import Claim, Keys
 from agent_lab.application.invariants import Problem, check_line
 from agent_lab.application.line_control import LineControl
+from agent_lab.application.line_fires import LineFires
 from agent_lab.application.line_recovery import recover
 from agent_lab.application.line_runs import Runs
 from agent_lab.application.pace import Pace
 from agent_lab.application.ports import ExecutionStore, Outside, SlotKeeper
+from agent_lab.application.schedules import Schedules
 from agent_lab.application.served import AgentsClosed
 from agent_lab.application.timeline import Timeline
 from agent_lab.domain.admission import Lease, Refused, Room, Ticket, Waits
 from agent_lab.domain.errors import AlreadyTerminal, NotAdmitted, StorageError
-from agent_lab.domain.execution import Asker, Execution, Kind, Outcome, Source
+from agent_lab.domain.execution import Execution, Kind, Outcome
 from agent_lab.domain.limits import LineLimits
-
-
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody asks of an agent.
-
-    Who `may_wait` takes a place in line, else he is refused when it is busy. What is `detached`
-    survives its caller. `run_limit` is seconds. `key` and `digest` are those of the request, so
-    that it runs once. `message_id` is the message's in its session; without it the record's id.
-    """
-
-    message: str
-    by: Asker = Asker()
-    priority: Source | None = None
-    model: str | None = None
-    may_wait: bool = True
-    detached: bool = False
-    run_limit: float | None = None
-    key: str | None = None
-    digest: str = ""
-    message_id: str | None = None
-
-
-class Submitted(msgspec.Struct, frozen=True):
-    """An accepted request; `is_replay` when it had run before, under the same key."""
-
-    execution: Execution
-    is_replay: bool = False
 
 
 class ExecutionLine:
@@ -69,8 +44,10 @@ class ExecutionLine:
         store: ExecutionStore,
         outside: Outside,
         limits: LineLimits,
+        schedules: Schedules,
     ) -> None:
         self.limits = limits
+        self.schedules = schedules
         self.keeper = keeper
         self.store = store
         self.agents = agents
@@ -99,6 +76,10 @@ class ExecutionLine:
         self._keys = Keys(self.book, keep=limits.keys)
         self._closed = False
         await recover(self)
+        fires = LineFires(
+            self.agents, self.chats, self.book, self.clock, self.submit, outside.new_id
+        )
+        await self.schedules.open(fires, group)
 
     def close(self) -> None:
         """Take nothing more; who waits is told that the server stops. What runs ends by itself.
@@ -273,13 +254,3 @@ class ExecutionLine:
         return NotAdmitted(
             "capacity", said, hint=hint, retry_after=retry, queue_length=refused.waiting
         )
-
-
-def line_of(agent_name: str, kind: Kind) -> str:
-    """The name of a line."""
-    return f"{kind}:{agent_name}"
-
-
-def seconds(value: float) -> int:
-    """Whole seconds, as `Retry-After` has them; one at least."""
-    return max(math.ceil(value), 1)

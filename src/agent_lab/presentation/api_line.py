@@ -1,7 +1,7 @@
 """`/api/agents/{name}/…`: chat, task, fan-out, the line and what a hand does to it, executions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,19 +10,21 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agent_lab.application.agents import Agents
+from agent_lab.application.asked import Asked
 from agent_lab.application.fan_out import FanOut
-from agent_lab.application.line import Asked, ExecutionLine
+from agent_lab.application.line import ExecutionLine
 from agent_lab.application.served import AgentsClosed
 from agent_lab.domain.activity import AUDITED, Activity
 from agent_lab.domain.errors import AgentLabError
 from agent_lab.domain.execution import Execution, ExecutionQuery, Kind
 from agent_lab.presentation.line_answers import (
     ID,
+    Handler,
     accepted,
     answer,
     finished,
     interrupted,
-    refused,
+    told,
 )
 from agent_lab.presentation.line_log import log_of
 from agent_lab.presentation.line_requests import (
@@ -57,7 +59,6 @@ from agent_lab.presentation.line_views import (
 from agent_lab.presentation.views import Encoders
 
 T = TypeVar("T")
-Handler = Callable[[Request, str], Awaitable[Response]]
 AGENT = "/api/agents/{name}"
 WARNING = "its work was told to stop and may still run for a while; what it says goes nowhere"
 
@@ -95,7 +96,7 @@ class LineApi:
             ("GET", "/api/audit", self.audit),
             ("GET", "/api/check", self.check),
         ]
-        return [Route(path, _told(handler), methods=[method]) for method, path, handler in table]
+        return [Route(path, told(handler), methods=[method]) for method, path, handler in table]
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -251,19 +252,6 @@ class LineApi:
 
     def _fan_out_view(self, made: FanOut) -> FanOutView:
         return fan_out_view(made, self._line.book)
-
-
-def _told(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """The handler with its refusals told, and the agent's name out of the path."""
-
-    async def told(request: Request) -> Response:
-        name = request.path_params.get("name", "")
-        try:
-            return await handler(request, name)
-        except AgentLabError as error:
-            return refused(error, name)
-
-    return told
 
 
 async def _first(

@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from agent_lab.application.agents import Agents
+from agent_lab.application.asked import Asked
 from agent_lab.application.chat_sessions import chat_id
 from agent_lab.application.executions import Change, Ended, Moved, Started
-from agent_lab.application.line import Asked
 from agent_lab.application.served import ServedSession
 from agent_lab.domain.execution import Asker, Execution
 from agent_lab.presentation.encoder import hidden_text

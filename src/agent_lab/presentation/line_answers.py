@@ -1,20 +1,24 @@
 """What an execution, or the refusal of one, comes to in HTTP: status, body and machine code."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
+from agent_lab.application.asked import seconds
 from agent_lab.application.fan_out import UnknownFanOut
-from agent_lab.application.line import seconds
 from agent_lab.application.served import AgentsClosed, UnknownAgent
 from agent_lab.domain.errors import AgentLabError, NotAdmitted, StorageError, UnknownExecution
 from agent_lab.domain.execution import Execution
+from agent_lab.domain.schedule import ScheduleRefused, UnknownSchedule
 from agent_lab.presentation.encoder import hidden_text
 from agent_lab.presentation.line_shapes import AcceptedAnswer, Answered, Refusal
 from agent_lab.presentation.line_views import admission
 from agent_lab.presentation.strict import Refused
 
+Handler = Callable[[Request, str], Awaitable[Response]]
 ID = "X-Agent-Lab-Execution-Id"
 CODE = "X-Agent-Lab-Error-Code"
 
@@ -22,6 +26,7 @@ LineCode: TypeAlias = Literal[
     "bad_header",
     "bad_message",
     "bad_model",
+    "bad_schedule",
     "cancelled",
     "capacity",
     "closing",
@@ -121,7 +126,10 @@ def refused(error: AgentLabError, agent_name: str) -> Response:
             return _plain(error.code, str(error), error.hint, execution_id=error.execution_id)
         case Refused():
             return _plain(error.code, str(error), error.hint)
-        case UnknownAgent() | UnknownExecution() | UnknownFanOut():
+        case ScheduleRefused():
+            hint = "see docs/protocol.md for what a schedule says"
+            return _plain("bad_schedule", str(error), hint)
+        case UnknownAgent() | UnknownExecution() | UnknownFanOut() | UnknownSchedule():
             # alike for what never was and for what is another's
             text = f"there is no such thing at agent {agent_name!r}"
             return _plain("not_found", text, "GET /api/agents lists the agents", status=404)
@@ -131,6 +139,19 @@ def refused(error: AgentLabError, agent_name: str) -> Response:
             return _plain("closing", str(error), "come back when it is up again")
         case _:
             raise error
+
+
+def told(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    """The handler with its refusals told, and the agent's name out of the path."""
+
+    async def answered(request: Request) -> Response:
+        name = request.path_params.get("name", "")
+        try:
+            return await handler(request, name)
+        except AgentLabError as error:
+            return refused(error, name)
+
+    return answered
 
 
 def _failure(execution: Execution) -> tuple[int, str, str]:

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 from starlette.requests import Request
 
-from agent_lab.application.line import Asked
+from agent_lab.application.asked import Asked
 from agent_lab.domain.activity import ActivityQuery
 from agent_lab.domain.execution import Asker, ExecutionQuery
 from agent_lab.presentation.line_shapes import Body, ChatBody, TaskBody

@@ -8,6 +8,7 @@ import msgspec
 
 from agent_lab.domain.dialects.check import DIALECTS
 from agent_lab.presentation import line_shapes as shapes
+from agent_lab.presentation import schedule_shapes as plans
 from agent_lab.presentation.histories import ExplainBody, ImportBody
 
 Shape = type[msgspec.Struct] | None
@@ -97,6 +98,14 @@ OPERATIONS = (
     _get(f"{_AGENT}/executions/{{id}}", "One record", shapes.ExecutionView),
     _get(f"{_AGENT}/executions/{{id}}/log", "The entries of its turn", shapes.LogView),
     _do(f"{_AGENT}/executions/{{id}}/terminate", "End it, and nothing else", shapes.Terminated),
+    _get(f"{_AGENT}/schedules", "Schedules of an agent", plans.ScheduleList),
+    Operation(method="post", path=f"{_AGENT}/schedules", summary="Make a schedule",
+        body=plans.ScheduleBody, answers={201: plans.ScheduleView}, errors=(404, 422, 503)),
+    _do(f"{_AGENT}/schedules/{{id}}", "Take it away", plans.RemovedSchedule, method="delete"),
+    _do(f"{_AGENT}/schedules/{{id}}/enable", "Turn it on", plans.ScheduleView),
+    _do(f"{_AGENT}/schedules/{{id}}/disable", "Turn it off", plans.ScheduleView),
+    _do(f"{_AGENT}/schedules/{{id}}/trigger", "Have it fire now, or say why not", plans.Triggered,
+        later=plans.Triggered),
     _get(f"{_AGENT}/activity", "The timeline of an agent", shapes.ActivityPage, *_PAGE),
     _get("/api/audit", "Who did what to lines and executions", shapes.ActivityPage, *_PAGE),
     _get("/api/check", "Whether the books are right", shapes.CheckView),

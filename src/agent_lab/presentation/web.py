@@ -17,6 +17,7 @@ from agent_lab.application.line import ExecutionLine
 from agent_lab.domain.errors import StorageError
 from agent_lab.presentation.api import Api, crashed, failed, not_stored
 from agent_lab.presentation.api_line import LineApi
+from agent_lab.presentation.api_schedules import SchedulesApi
 from agent_lab.presentation.api_watched import Watched
 from agent_lab.presentation.downstream import SocketLimits
 from agent_lab.presentation.guard import Guard
@@ -67,6 +68,7 @@ def make_app(
             *Api(agents, encoders).routes,
             *Histories(agents).routes,
             *LineApi(agents, encoders).routes,
+            *SchedulesApi(agents).routes,
             *Watched(agents, token).routes,
             Mount("/static", StaticFiles(directory=STATIC)),
             WebSocketRoute("/ws", sockets.serve),

@@ -3,11 +3,19 @@
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Protocol, cast
 from zoneinfo import ZoneInfo
 
-from apscheduler.triggers.cron import CronTrigger
+from apscheduler.triggers.cron import CronTrigger  # type: ignore[reportMissingTypeStubs]  # none
 
 from agent_lab.domain.schedule import ScheduleRefused
+
+
+class _Trigger(Protocol):
+    """What is used of CronTrigger, which has no types."""
+
+    def get_next_fire_time(self, previous: None, now: datetime, /) -> datetime | None: ...
+
 
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _TERM = re.compile(r"(?:\*|(?P<first>\w+)(?:-(?P<last>\w+))?)(?:/(?P<step>[0-9]+))?")
@@ -27,7 +35,7 @@ def next_fire(line: str, zone: str, after: float) -> float | None:
 
 
 @lru_cache(256)
-def _triggers(line: str, zone: str) -> tuple[CronTrigger, ...]:
+def _triggers(line: str, zone: str) -> tuple[_Trigger, ...]:
     try:
         timezone = ZoneInfo(zone)
     except (KeyError, ValueError, OSError):
@@ -46,7 +54,7 @@ def _triggers(line: str, zone: str) -> tuple[CronTrigger, ...]:
         each = [fields]
         if not fields["day"].startswith("*") and fields["day_of_week"] != "*":
             each = [fields | {"day": "*"}, fields | {"day_of_week": "*"}]
-        return tuple(CronTrigger(timezone=timezone, **one) for one in each)
+        return tuple(cast("_Trigger", CronTrigger(timezone=timezone, **one)) for one in each)
     except (ValueError, OverflowError) as error:
         raise ScheduleRefused(f"{line!r} is no cron line: {error}") from error
 

@@ -3,6 +3,7 @@
 import { h, keyed, say, show } from "../h.js";
 import { clip, clockTime, duration, ticking } from "../format.js";
 import { context } from "../spent.js";
+import { createSchedules } from "./schedules.js";
 
 const LOST = "The line to the server is broken: this is how it was.";
 const PAUSE = 250; // ms between two looks, however much happens
@@ -17,7 +18,8 @@ export function createLine(actions, makeDialog) {
   const source = choice("Source", SOURCES);
   const list = h("div", { class: "executions" });
   const note = h("p", { class: "dim", role: "status" });
-  const node = makeDialog("Agents and their line", agents, note,
+  const schedules = createSchedules((path) => get(path), (...said) => command(...said));
+  const node = makeDialog("Agents and their line", agents, schedules.node, note,
     h("h3", null, "Executions", h("span", { class: "grow" }), status, source), list);
   node.classList.add("wide");
   let isLooking = false;
@@ -63,6 +65,7 @@ export function createLine(actions, makeDialog) {
       Promise.all(names.map((name) => get(url(name, `/executions?${filter}`)))),
     ]);
     drawLines(lines.filter(Boolean));
+    await schedules.look(names);
     drawRecords(records.filter(Boolean).flatMap((page) => page.executions));
   }
   status.addEventListener("change", look);

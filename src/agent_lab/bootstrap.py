@@ -93,7 +93,7 @@ def open_agents(
     if executions is None:
         executions = StoredExecutions(store) if store is not None else MemoryExecutions()
     schedules = Schedules(_next_fire, outside, store)
-    made.guard(ExecutionLine(made, keeper, executions, outside, limits, schedules))
+    made.guard(ExecutionLine(made, keeper, executions, outside, limits, schedules, store))
     return made
 
 

@@ -416,13 +416,13 @@ async def test_terminating_one_whose_tool_ignores_it_frees_its_slot_and_no_other
 
         state = await a.line.control.state("a", "task")
         assert [one.id for one in state.running] == [other.id, third.id]
-        assert a.agents.haunted == []
+        assert a.agents.kept.haunted == []
         await asyncio.sleep(2.1)
-        (haunted,) = a.agents.haunted
+        (haunted,) = a.agents.kept.haunted
         assert haunted.runtime.session.abandoned.names == ["deaf: its call c1"]
         assert (a.now(stuck).status, a.now(other).status) == ("cancelled", "running")
         await asyncio.sleep(60)
-        assert a.agents.haunted == []
+        assert a.agents.kept.haunted == []
 
 
 @pytest.mark.scenario("S12")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent_lab.application.ports import Store
@@ -93,4 +94,20 @@ async def test_more_than_a_page_is_read_to_its_end(store: Store) -> None:
         kept.put_execution(execution(number))
     await kept.committed()
 
+    assert len(await kept.unfinished()) == 450
+
+
+async def test_any_number_of_one_moment_are_read_page_by_page(store: Store) -> None:
+    kept = StoredExecutions(store)
+    made = [msgspec.structs.replace(execution(number), queued_at=5.0) for number in range(450)]
+    for one in made:
+        kept.put_execution(one)
+    await kept.committed()
+    found, before = list[Execution](), None
+    while page := await kept.executions(ExecutionQuery(before=before, limit=130)):
+        found += page
+        before = page[-1].id
+
+    assert len(found) == 450
+    assert {one.id for one in found} == {one.id for one in made}
     assert len(await kept.unfinished()) == 450

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_lab import Agent, ChatMessage, DebugRuntime, tool
+from agent_lab.domain.dialects.check import DIALECTS
 from agent_lab.domain.payloads import PAYLOADS, AnyPayload, Payload, Withdrawn
 from agent_lab.domain.records import Record, checked, read, write
 from agent_lab.domain.recovery import recover
@@ -62,7 +63,7 @@ async def test_cut_anywhere_it_gives_a_history_that_every_provider_takes() -> No
     for cut in range(len(stored) + 1):
         recovered, ends = recover(enumerate(stored[:cut], 1), last_seq=cut)
         said = list(recovered.history)
-        assert_provider_valid([*said, ChatMessage("user", "Go on")])
+        assert_provider_valid([*said, ChatMessage("user", "Go on")], *DIALECTS)
         delivered = {m.message_id for m in said if m.role == "user"}
         waiting = set(recovered.waiting)
         gone = {p.message_id for p in stored[:cut] if isinstance(p, Withdrawn)}

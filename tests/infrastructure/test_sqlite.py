@@ -233,6 +233,20 @@ async def test_a_bit_that_flipped_in_a_text_is_noticed_when_it_is_read(path: Pat
             assert caught.value.code == "storage_corrupt"
 
 
+@pytest.mark.fault("T22")
+@pytest.mark.scenario("S19")
+async def test_a_record_that_is_spoilt_spoils_no_list_and_is_there_by_its_id(path: Path) -> None:
+    good = Record("task", "t_2", "a", "queued", 2.0, b'"well"')
+    async with opened(path) as store:
+        await store.write([Record("task", "t_1", "a", "queued", 1.0, BODY), good])
+    path.write_bytes(path.read_bytes().replace(b"hello hello", b"hellp hello"))
+
+    async with opened(path) as store:
+        found = await store.records("task", states=["queued"])
+
+    assert found == [good, Record("task", "t_1", "a", "queued", 1.0, b"")]
+
+
 # -- versions ------------------------------------------------------------------------------------
 
 

@@ -65,7 +65,9 @@ async def test_records_are_listed_newest_first_by_agent_state_and_time(store: St
 
     assert await store.records("execution") == [other, three, two, one]
     assert await store.records("execution", limit=2) == [other, three]
-    assert await store.records("execution", before=3.0) == [two, one]
+    assert await store.records("execution", before=(3.0, "")) == [two, one]
+    assert await store.records("execution", before=(3.0, "e_3"), limit=1) == [two]
+    assert await store.records("execution", agent="a", before=(3.0, "e_9")) == [three, two, one]
     assert await store.records("execution", agent="a") == [three, two, one]
     assert await store.records("execution", agent="a", states=["running"]) == [three, two]
     assert await store.records("execution", states=("running", "queued"), limit=1) == [other]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -384,6 +385,20 @@ async def test_the_timeline_tells_who_asked() -> None:
 
         assert (line["kind"], line["text"], line["status"]) == ("chat", "one", "completed")
         assert (line["source"], line["mcp_key_name"]) == ("mcp", "laptop")
+
+
+async def test_a_record_names_the_user_that_asked() -> None:
+    async with lined() as a:
+        for text in ("one", "two", "three"):
+            a.model.open(text)
+        own = await a.post("chat", {"message": "one"})
+        named = await a.post("chat", {"message": "two"}, X_Source_User="ann@example.com")
+        agent = await a.post("chat", {"message": "three"}, X_Source_Agent="b")
+        answers = [await a.get(f"executions/{one.headers[ID]}") for one in (own, named, agent)]
+
+        assert [one.json()["source_user"] for one in answers] == [
+            getpass.getuser(), "ann@example.com", None
+        ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

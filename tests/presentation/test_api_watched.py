@@ -77,10 +77,10 @@ async def test_work_that_ignores_its_end_is_counted_and_named_until_it_ends() ->
             )
         )
         ended = await a.post(f"{path}/terminate")
-        await a.until(lambda: serving.agents.haunted)
+        await a.until(lambda: serving.agents.kept.haunted)
         health, figures = (await a.get("/healthz")).json(), (await a.get("/metrics")).text
         let_go.set()
-        await a.until(lambda: not serving.agents.haunted)
+        await a.until(lambda: not serving.agents.kept.haunted)
 
         assert ended.json()["status"] == "terminated"
         assert [one["code"] for one in health["problems"]] == ["abandoned_work"]

@@ -306,6 +306,82 @@ async def test_an_execution_is_found_after_a_restart_with_its_answer_and_its_key
     assert (more.json()["session_id"], more.json()["turn"]) == ("chat:talker", 2)
 
 
+@pytest.mark.parametrize("kind", ["chat", "task"])
+async def test_the_log_of_an_execution_is_there_after_a_restart_and_a_reset(
+    reopen: Reopen, kind: str
+) -> None:
+    doors = Doors()
+    doors.door.set()
+    post = {"method": "POST"}
+    path = "/api/agents/looker"
+    async with Serving(looker(doors), store=reopen()) as serving:
+        ids: list[str] = []
+        for text in ("Weather?", "And now?"):
+            said = await serving.get(f"{path}/{kind}", **post, json={"message": text})
+            ids.append(said.json()["execution"]["task_execution_id"])
+        before = [(await serving.get(f"{path}/executions/{key}/log")).json() for key in ids]
+        await serving.get(f"{path}/reset", **post)
+        anew = [(await serving.get(f"{path}/executions/{key}/log")).json() for key in ids]
+    async with Serving(looker(doors), store=reopen()) as serving:
+        after = [(await serving.get(f"{path}/executions/{key}/log")).json() for key in ids]
+
+    assert [log["available"] for log in before] == [True, True]
+    assert {entry["type"] for entry in before[0]["entries"]} >= {"accepted", "tool_reply", "done"}
+    assert before == anew == after
+
+
+async def test_a_conversation_keeps_its_model_and_its_count_over_a_restart(reopen: Reopen) -> None:
+    post, path = {"method": "POST"}, "/api/agents/talker"
+    other = Agent("other", model=ScriptedModel(["Other."], name="second", repeat_last=True))
+    async with Serving(talker(), other, store=reopen()) as serving:
+        await serving.get(f"{path}/chat", **post, json={"message": "one"})
+        said = {"message": "two", "model": "second"}
+        answer = (await serving.get(f"{path}/chat", **post, json=said)).json()
+    async with Serving(talker(), other, store=reopen()) as serving:
+        queue = (await serving.get(f"{path}/queue")).json()
+        again = (await serving.get(f"{path}/chat", **post, json={"message": "three"})).json()
+        await serving.get(f"{path}/reset", **post)
+    async with Serving(talker(), store=reopen()) as serving:
+        third = (await serving.get(f"{path}/queue")).json()
+        own = (await serving.get(f"{path}/chat", **post, json={"message": "four"})).json()
+
+    assert (answer["response"], answer["turn"]) == ("Other.", 1)
+    assert queue["generation"] == 2
+    assert (again["response"], again["turn"]) == ("Other.", 2)
+    assert third["generation"] == 3
+    assert (own["response"], own["turn"]) == ("Well.", 1)
+
+
+async def test_a_model_that_is_gone_after_a_restart_leaves_the_agent_its_own(
+    reopen: Reopen,
+) -> None:
+    post, path = {"method": "POST"}, "/api/agents/talker"
+    other = Agent("other", model=ScriptedModel(["Other."], name="second", repeat_last=True))
+    async with Serving(talker(), other, store=reopen()) as serving:
+        said = {"message": "two", "model": "second"}
+        await serving.get(f"{path}/chat", **post, json=said)
+    async with Serving(talker(), store=reopen()) as serving:
+        again = (await serving.get(f"{path}/chat", **post, json={"message": "three"})).json()
+
+    assert (again["response"], again["turn"]) == ("Well.", 2)
+
+
+async def test_a_store_that_fails_is_named_by_healthz(on_disk: SqliteStore) -> None:
+    async with Serving(talker(), store=on_disk) as serving:
+        client = await serving.run("Hello?")
+        await client.end()
+        on_disk._connection.set_progress_handler(lambda: True, 1)  # no statement gets through
+        await client.send({"type": "user_message", "content": "Again?", "message_id": "m_2"})
+        failing = await client.until("error", scope="frame")
+        health = await serving.get("/healthz", extra={"Authorization": ""})
+        on_disk._connection.set_progress_handler(None, 1)
+        await client.until("accepted", message_id="m_2")
+
+        assert health.json() == {"status": "failing", "problems": [{"code": failing["code"]}]}
+        await client.end()
+        assert (await serving.get("/healthz")).status_code == 200
+
+
 async def test_a_session_that_began_with_a_history_from_elsewhere_has_it_after_a_restart(
     reopen: Reopen,
 ) -> None:

@@ -67,7 +67,9 @@ class Agents:
             raise ValueError("agents need one name each, and there must be one at least")
         self._open_runtime = open_runtime
         self._outside = outside
-        self._sessions = Sessions(open_runtime, outside, idle=idle, grace=grace, archive=archive)
+        self.kept = self._sessions = Sessions(
+            open_runtime, outside, idle=idle, grace=grace, archive=archive
+        )
         self.changes = self._sessions.changes
         self._inlet = Inlet(self._sessions)
         self._line: ExecutionLine | None = None
@@ -84,6 +86,7 @@ class Agents:
     def guard(self, line: "ExecutionLine") -> None:
         """Put this line before the agents; it opens and closes with them."""
         self._line = line
+        self._sessions.as_it_was = line.chats.as_it_was
 
     @property
     def names(self) -> list[str]:
@@ -115,11 +118,6 @@ class Agents:
     def sessions(self) -> list[ServedSession]:
         """All sessions in memory, newest first."""
         return list(reversed(self._sessions.by_id.values()))
-
-    @property
-    def haunted(self) -> list[ServedSession]:
-        """Sessions in which work goes on that ignored its end; also those that are forgotten."""
-        return self._sessions.haunted
 
     async def dormant(self) -> list[Dormant]:
         """Stored sessions with these agents that are not in memory, newest first."""
@@ -242,6 +240,8 @@ class Agents:
     async def __aenter__(self) -> Self:
         if self._servers is not None:
             await self._servers.__aenter__()
+        if self._line is not None:
+            await self._line.chats.load()
         group = await self._sessions.open_all(list(self._agents.values()))
         if self._line is not None:
             await self._line.open(group)

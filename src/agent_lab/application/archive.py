@@ -11,6 +11,7 @@ from contextlib import suppress
 import msgspec
 
 from agent_lab.application.journal import Entry, Gap
+from agent_lab.application.logs import log
 from agent_lab.application.ports import Outside, Store
 from agent_lab.application.recorder import Recorder
 from agent_lab.application.runtime import Runtime
@@ -91,8 +92,9 @@ class Archive:
     async def dormant(self, agents: Collection[str], live: Collection[str]) -> list[Dormant]:
         """The newest stored sessions with these agents, without those that live."""
         found = await self.store.records("session", limit=LISTED)
-        sessions = [_dormant(one) for one in found if one.agent in agents and one.id not in live]
-        return [one for one in sessions if one.body.last_seq or one.body.created]
+        mine = [one for one in found if one.agent in agents and one.id not in live]
+        listed = [one for one in map(_listed, mine) if one is not None]
+        return [one for one in listed if one.body.last_seq or one.body.created]
 
     async def unfinished(self) -> list[str]:
         """Ids of the sessions that a process before this one left at work, oldest first."""
@@ -152,6 +154,15 @@ class Archive:
             for row in rows
         ]
 
+    async def past(self, session_id: str, epoch: str) -> list[Entry] | None:
+        """All entries of this journal, with wall times; None if there are none."""
+        rows = await self.store.rows(epoch)
+        if not rows:
+            return None
+        began = await self.store.record("prelude", beginning_of(epoch))
+        preludes = await self._preludes(rows)
+        return await asyncio.to_thread(_told, session_id, rows, preludes, began)
+
     async def _preludes(self, rows: Sequence[Row]) -> dict[str, Prelude]:
         asked = (_payload(row) for row in rows if row.type == "model_request")
         preludes: dict[str, Prelude] = {}
@@ -160,6 +171,14 @@ class Archive:
             if record is not None:
                 preludes[key] = msgspec.json.decode(record.body, type=Prelude)
         return preludes
+
+
+def _listed(record: Record) -> Dormant | None:
+    try:
+        return _dormant(record)
+    except msgspec.MsgspecError:
+        log.exception("session %s cannot be read", record.id)
+        return None
 
 
 def _dormant(record: Record) -> Dormant:
@@ -176,6 +195,20 @@ def _understood(
     story = ((row.seq, payload) for row, payload in payloads)
     recovered, ends = recover(story, last_seq=dormant.body.last_seq, history=history)
     return Saved(dormant, payloads, preludes, recovered, ends)
+
+
+def _told(
+    session_id: str, rows: list[Row], preludes: dict[str, Prelude], began: Record | None
+) -> list[Entry]:
+    """As _understood, for who only reads."""
+    payloads = [(row, _payload(row)) for row in rows]
+    history = msgspec.json.decode(began.body, type=list[ChatMessage]) if began else ()
+    story = ((row.seq, payload) for row, payload in payloads)
+    recovered, _ = recover(story, last_seq=rows[-1].seq, history=history)
+    return [
+        _entry(row, payload, preludes, recovered.history, session_id, 0.0)
+        for row, payload in payloads
+    ]
 
 
 def _payload(row: Row) -> Stored:

@@ -1,15 +1,32 @@
-"""The one conversation an agent has with all who chat with it: session `chat:NAME`, renewed."""
+"""The one conversation an agent has with all who chat with it: session `chat:NAME`, renewed.
 
+How often it was begun anew, and with which model, is stored where there is a store.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from typing import Any
 
+import msgspec
+
 from agent_lab.application.agent import Agent
 from agent_lab.application.agents import Agents, UnknownSession
+from agent_lab.application.logs import log
+from agent_lab.application.ports import Store
 from agent_lab.application.served import ServedSession
-from agent_lab.domain.errors import ModelError, NotAdmitted
+from agent_lab.domain.errors import AgentLabError, ModelError, NotAdmitted, StorageError
+from agent_lab.domain.records import Record, encode
 
 PROVIDERS = ("openai", "openai-responses", "anthropic", "gemini")
 """Kinds of model strings that a request may name: they reach no file and no address of its own."""
+
+
+class Remembered(msgspec.Struct, frozen=True):
+    """What is stored of an agent's conversation besides its session."""
+
+    generation: int
+    model: str | None
 
 
 class ChatSessions:
@@ -18,10 +35,33 @@ class ChatSessions:
     `generation` counts from 1 how often an agent's conversation was begun anew.
     """
 
-    def __init__(self, agents: Agents) -> None:
+    def __init__(self, agents: Agents, store: Store | None, now: Callable[[], float]) -> None:
+        """`now` is wall time in seconds."""
         self._agents = agents
+        self._store = store
+        self._now = now
         self._generations: dict[str, int] = {}
         self._models: dict[str, str | None] = {}
+
+    async def load(self) -> None:
+        """Begin with what is stored. Before any session is taken up."""
+        if self._store is None:
+            return
+        for record in await self._store.records("chat", limit=10_000):
+            try:
+                found = msgspec.json.decode(record.body, type=Remembered)
+                self.check(self._agents.get(record.agent), found.model)
+            except (msgspec.MsgspecError, AgentLabError) as error:
+                log.warning("the conversation of %s goes on as it can: %s", record.agent, error)
+                continue
+            self._generations[record.agent] = found.generation
+            self._models[record.agent] = found.model
+
+    def as_it_was(self, agent: Agent, session_id: str) -> Agent:
+        """The agent with the model that this session has."""
+        if session_id != chat_id(agent.name):
+            return agent
+        return self.variant(agent, self._models.get(agent.name))
 
     def generation(self, agent_name: str) -> int:
         """Which conversation this is, from 1."""
@@ -37,6 +77,7 @@ class ChatSessions:
             if self._find(name) is not None:
                 self.renew(name)
             self._models[name] = model
+            self._remember(name)
         found = self._find(name)
         if found is not None and not found.runtime.is_closed:
             found.is_kept = True  # one from before was taken up by others
@@ -52,7 +93,15 @@ class ChatSessions:
         self._agents.replace(chat_id(agent_name))
         self._models.pop(agent_name, None)
         self._generations[agent_name] = self.generation(agent_name) + 1
+        self._remember(agent_name)
         return self._generations[agent_name]
+
+    def _remember(self, name: str) -> None:
+        if self._store is None:
+            return
+        body = encode(Remembered(self.generation(name), self._models.get(name)))
+        with suppress(StorageError):  # it is closed: the next start begins with what it has
+            self._store.write([Record("chat", name, name, "", self._now(), body)])
 
     def variant(self, agent: Agent, model: str | None) -> Agent:
         """The agent with that model in place of its own, which brings its own address along."""

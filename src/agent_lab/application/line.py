@@ -24,7 +24,7 @@ from agent_lab.application.line_fires import LineFires
 from agent_lab.application.line_recovery import recover
 from agent_lab.application.line_runs import Runs
 from agent_lab.application.pace import Pace
-from agent_lab.application.ports import ExecutionStore, Outside, SlotKeeper
+from agent_lab.application.ports import ExecutionStore, Outside, SlotKeeper, Store
 from agent_lab.application.schedules import Schedules
 from agent_lab.application.served import AgentsClosed
 from agent_lab.application.timeline import Timeline
@@ -45,7 +45,9 @@ class ExecutionLine:
         outside: Outside,
         limits: LineLimits,
         schedules: Schedules,
+        kept: Store | None = None,
     ) -> None:
+        """`kept` remembers what conversations began with, if it is to outlive the process."""
         self.limits = limits
         self.schedules = schedules
         self.keeper = keeper
@@ -55,6 +57,7 @@ class ExecutionLine:
         self._closed = True
         self._offset = 0.0
         self.book = Executions(store, lambda: self.time() + self._offset)
+        self.chats = ChatSessions(agents, kept, self.book.now)
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -69,7 +72,6 @@ class ExecutionLine:
         self.book.listen(self._changed)
         self.pace = Pace(self.book)
         self.queue = ExecutionQueue(self.keeper, self.clock, group, lease=limits.lease)
-        self.chats = ChatSessions(self.agents)
         self.runs = Runs(self.agents, self.chats, self.book, self.queue, self.timeline, group)
         self.control = LineControl(self)
         self.fan_outs = FanOuts(self, group, outside)

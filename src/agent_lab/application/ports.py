@@ -166,7 +166,7 @@ class Store(Protocol):
     """What outlives the process. Reads see what was committed; nothing here blocks the loop.
 
     While `fault` is set, changes wait in the order they were written and are tried again. Reads
-    raise StorageError, for a row or record whose checksum is wrong as well.
+    raise StorageError, for a row or a single record whose checksum is wrong as well.
     """
 
     @property
@@ -196,10 +196,14 @@ class Store(Protocol):
         *,
         agent: str | None = None,
         states: Collection[str] = (),
-        before: float | None = None,
+        before: tuple[float, str] | None = None,
         limit: int = 100,
     ) -> list[Record]:
-        """Records newest first: of this agent, in one of these states, older than `before`."""
+        """Records newest first, and by id among those of one time: of this agent, in one of these
+        states, behind `before`, which is a record's `at` and `id`.
+
+        One whose checksum is wrong has an empty body: it spoils no list.
+        """
         ...
 
     async def rows(

@@ -5,7 +5,7 @@ the agent never waits for somebody to look.
 """
 
 import asyncio
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -51,6 +51,7 @@ class Sessions:
         self.known: dict[str, dict[str, Known]] = {}
         self.archive = archive
         self.changes = Changes()
+        self.as_it_was: Callable[[Agent, str], Agent] = lambda agent, _: agent
         self._open_runtime = open_runtime
         self._outside = outside
         self._idle = idle
@@ -184,7 +185,9 @@ class Sessions:
             if saved is None or saved.dormant.agent not in agents:
                 return
             runtime = self._open_runtime(
-                derived(agents[saved.dormant.agent], saved.dormant.body.created),
+                self.as_it_was(
+                    derived(agents[saved.dormant.agent], saved.dormant.body.created), session_id
+                ),
                 session_id=session_id,
                 outside=self._outside,
                 history=saved.recovered.history,

@@ -1,7 +1,6 @@
 """Executions, their keys and the timeline in a Store: they outlive the process."""
 
 import asyncio
-import math
 from collections.abc import AsyncIterator, Collection
 from typing import TypeVar
 
@@ -110,23 +109,21 @@ class StoredExecutions:
         before: str | None = None,
     ) -> AsyncIterator[Record]:
         """Records newest first, behind the one with the id `before`; none if there is none."""
-        at, last = None, None
+        last: tuple[float, str] | None = None
         if before is not None:
             marker = await self._store.record(kind, before)
             if marker is None:
                 return
-            at, last = math.nextafter(marker.at, math.inf), (marker.at, marker.id)
+            last = marker.at, marker.id
         while True:
             page = await self._store.records(
-                kind, agent=agent, states=states, before=at, limit=_PAGE
+                kind, agent=agent, states=states, before=last, limit=_PAGE
             )
-            news = [one for one in page if last is None or (one.at, one.id) < last]
-            for record in news:
+            for record in page:
                 yield record
-            if len(page) < _PAGE or not news:
+            if len(page) < _PAGE:
                 return
-            last = (news[-1].at, news[-1].id)
-            at = math.nextafter(news[-1].at, math.inf)
+            last = page[-1].at, page[-1].id
 
 
 def _key(agent: str, kind: str, key: str) -> str:

@@ -17,7 +17,7 @@ from agent_lab.domain.payloads import PAYLOADS, AnyPayload, ModelRequested, Payl
 from agent_lab.domain.redaction import SECRETS
 
 RecordKind = Literal[
-    "activity", "audit", "execution", "key", "prelude", "raw", "schedule", "session", "task"
+    "activity", "audit", "chat", "execution", "key", "prelude", "raw", "schedule", "session", "task"
 ]
 MAX_BODY = 64 << 20
 """Bytes of the longest body that is stored."""

@@ -15,6 +15,7 @@ from agent_lab.infrastructure.sqlite_schema import (
     RECORDS,
     ROWS,
     TAKEN,
+    listed_record,
     record_from,
     row_from,
 )
@@ -131,20 +132,22 @@ class SqliteStore:
         *,
         agent: str | None = None,
         states: Collection[str] = (),
-        before: float | None = None,
+        before: tuple[float, str] | None = None,
         limit: int = 100,
     ) -> list[Record]:
-        """Records newest first."""
+        """Records newest first, and by id among those of one time."""
         wanted = "kind = ?"
         given: list[str | float] = [kind, *states]
         if states:
             wanted += f" AND state IN ({', '.join('?' * len(states))})"
-        for condition, value in (("agent = ?", agent), ("at < ?", before)):
-            if value is not None:
-                wanted += f" AND {condition}"
-                given.append(value)
+        if agent is not None:
+            wanted += " AND agent = ?"
+            given.append(agent)
+        if before is not None:
+            wanted += " AND (at, id) < (?, ?)"
+            given += before
         order = " ORDER BY at DESC, id DESC LIMIT ?"
-        return await self._read(RECORDS + wanted + order, (*given, limit), record_from)
+        return await self._read(RECORDS + wanted + order, (*given, limit), listed_record)
 
     async def rows(
         self, epoch: str, after: int = 0, limit: int | None = None, *, up_to: int | None = None

@@ -3,6 +3,7 @@
 A body has a CRC beside it: SQLite's own check does not see a bit that flips inside a text (T22).
 """
 
+import logging
 import sqlite3
 from collections.abc import Sequence
 from zlib import crc32
@@ -10,6 +11,7 @@ from zlib import crc32
 from agent_lab.domain.errors import StorageError
 from agent_lab.domain.records import Change, Record, Removed, Row, Taken
 
+log = logging.getLogger("agent_lab")
 Migration = Sequence[str]
 
 MIGRATIONS: Sequence[Migration] = (
@@ -115,6 +117,16 @@ def record_from(found: tuple[object, ...]) -> Record:
     if _crc(record.kind, record.id, record.body) != crc:
         raise _spoilt(f"{record.kind} {record.id!r}")
     return record
+
+
+def listed_record(found: tuple[object, ...]) -> Record:
+    """As record_from, but one that is spoilt comes with an empty body, which is no JSON."""
+    try:
+        return record_from(found)
+    except StorageError as error:
+        log.error("%s; %s", error, error.hint)  # noqa: TRY400 - it says all there is
+        *fields, _, _ = found
+        return Record(*fields, b"")  # type: ignore[arg-type]  # what apply() wrote
 
 
 def row_from(found: tuple[object, ...]) -> Row:

@@ -52,17 +52,17 @@ class MemoryStore:
         *,
         agent: str | None = None,
         states: Collection[str] = (),
-        before: float | None = None,
+        before: tuple[float, str] | None = None,
         limit: int = 100,
     ) -> list[Record]:
-        """Records newest first; of one time, the one that was written first comes last."""
+        """Records newest first, and by id among those of one time."""
         found = [
             record
             for record in self._records.values()
             if record.kind == kind
             and (agent is None or record.agent == agent)
             and (not states or record.state in states)
-            and (before is None or record.at < before)
+            and (before is None or (record.at, record.id) < before)
         ]
         return sorted(found, key=lambda record: (record.at, record.id), reverse=True)[:limit]
 

@@ -211,7 +211,7 @@ class LineApi:
     async def log(self, request: Request, name: str) -> Response:
         """The entries of its turn."""
         found = await self._find(request, name)
-        text = log_of(self._agents, self._encoders, found)
+        text = await log_of(self._agents, self._encoders, found)
         return Response(text, media_type="application/json", headers={ID: found.id})
 
     async def terminate(self, request: Request, name: str) -> Response:

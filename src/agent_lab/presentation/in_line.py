@@ -10,6 +10,7 @@ from agent_lab.application.executions import Change, Ended, Moved, Started
 from agent_lab.application.served import ServedSession
 from agent_lab.domain.execution import Asker, Execution
 from agent_lab.presentation.encoder import hidden_text
+from agent_lab.presentation.line_requests import owner
 from agent_lab.presentation.upstream import attach
 from agent_lab.presentation.wire import AttachFrame, ClientFrame, RunFrame
 
@@ -45,7 +46,7 @@ async def ask_in_line(
         for one in line.book.live:
             if one.message_id == frame.message_id and one.agent_name == name:
                 return session, one
-    by = Asker(triggered_by="ws")
+    by = Asker(triggered_by="ws", source_user=owner())
     asked = Asked(message=frame.content, by=by, message_id=frame.message_id)
     return session, (await line.submit(name, "chat", asked)).execution
 

@@ -1,6 +1,8 @@
 """What an HTTP request says of an execution: its strict body, who asks, and how long he waits."""
 
 import re
+from functools import lru_cache
+from getpass import getuser
 from hashlib import blake2b
 from typing import TypeVar
 
@@ -19,6 +21,15 @@ MOST = 500
 _FIELD = re.compile(r"(?:required field|unknown field) `(?P<field>[^`]*)`")
 _ID = re.compile(r"[\x21-\x7e][\x20-\x7e]{0,199}")
 _NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?")
+
+
+@lru_cache(1)
+def owner() -> str | None:
+    """Whose server it is: whoever has the token and says no other name acts for this user."""
+    try:
+        return getuser()
+    except (KeyError, OSError, ImportError):  # an account without a name
+        return None
 
 
 async def body_of(request: Request, shape: type[B], *, is_data: bool = False) -> B:
@@ -45,11 +56,13 @@ def asker_of(request: Request) -> Asker:
     agent = _header(request, "X-Source-Agent")
     key_id, key_name = _header(request, "X-MCP-Key-ID"), _header(request, "X-MCP-Key-Name")
     via = _header(request, "X-Via-MCP")
+    user = _header(request, "X-Source-User")
     is_mcp = (via or "").lower() not in ("", "0", "false") or key_id is not None
     return Asker(
         source="agent" if agent else "mcp" if is_mcp else "user",
         triggered_by=f"agent:{agent}" if agent else "mcp" if is_mcp else "api",
         source_agent=agent,
+        source_user=user if user or agent or is_mcp else owner(),
         mcp_key_id=key_id,
         mcp_key_name=key_name,
     )

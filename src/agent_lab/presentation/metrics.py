@@ -65,7 +65,7 @@ class Metrics:
             "agent_lab_abandoned", "Work that ignored its end", labels=("agent", "kind")
         )
         counted = {name: Abandoned() for name in self._agents.names}
-        for served in self._agents.haunted:
+        for served in self._agents.kept.haunted:
             mine = counted.setdefault(served.agent.name, Abandoned())
             its = served.runtime.session.abandoned
             mine.tasks += its.tasks

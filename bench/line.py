@@ -14,6 +14,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import httpx2
@@ -21,10 +23,12 @@ import httpx2
 from agent_lab import Agent
 from agent_lab.application.clock import SessionClock
 from agent_lab.application.execution_queue import ExecutionQueue, Place
-from agent_lab.application.executions import Change, Ended, Started
+from agent_lab.application.journal import Entry, Gap
+from agent_lab.application.runtime import Runtime
 from agent_lab.bootstrap import open_agents
 from agent_lab.domain.admission import Lease, Room, Ticket
 from agent_lab.domain.messages import ModelRequest, Reply
+from agent_lab.domain.payloads import Delivered, End
 from agent_lab.infrastructure.line_memory import MemoryKeeper
 from agent_lab.presentation.guard import allowed_hosts, new_token
 from agent_lab.presentation.server import Server, listen
@@ -32,6 +36,8 @@ from agent_lab.presentation.web import make_app
 
 CLIENTS, AGENTS, ADMISSIONS, LOOK = 8, 1000, 20_000, 0.02
 ROOM = Room(1, 3)
+Span = tuple[float, float]
+"""Begin and end of a turn, on the loop's clock."""
 
 
 def main() -> int:
@@ -119,22 +125,17 @@ class Quick:
 
 
 async def load(seconds: float) -> dict[str, Any]:
-    """A real server, clients from another process, and how many ran at once by the changes."""
+    """A real server, clients from another process, and how many ran at once by the journal."""
     listener, token = listen(), new_token()
     port: int = listener.getsockname()[1]
     agents = open_agents([Agent("a", model=Quick())])
     server = Server(make_app(agents, token=token, hosts=allowed_hosts(port)), listener)
-    running = most = 0
-
-    def hear(change: Change) -> None:
-        nonlocal running, most
-        running += isinstance(change, Started) - isinstance(change, Ended)
-        most = max(most, running)
-
-    agents.line.book.listen(hear)
+    spans: list[Span] = []
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(server.serve())
         async with agents:
+            chat = agents.line.chats.open(agents.get("a"), None)
+            group.create_task(note(chat.runtime, spans))
             client = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "bench.line", "--client"),
                 *(f"http://127.0.0.1:{port}", token, str(seconds)),
@@ -146,7 +147,35 @@ async def load(seconds: float) -> dict[str, Any]:
             server.stop()
             await serving
     told = json.loads(out)
-    return {**told, "most": most, "cpu": spent / (told["answered"] + told["refused"])}
+    return {
+        **told,
+        "most": most_at_once(spans),
+        "cpu": spent / (told["answered"] + told["refused"]),
+    }
+
+
+async def note(runtime: Runtime, spans: list[Span]) -> None:
+    """Follow the journal to its end, and note each turn from its first entry to its last."""
+    begun: dict[int, float] = {}
+    async for batch in runtime.follow():
+        assert not isinstance(batch, Gap), "the reader was overtaken"
+        spans += turns(batch, begun)
+
+
+def turns(entries: Sequence[Entry], begun: dict[int, float]) -> Iterator[Span]:
+    """The turns that end in these entries; `begun` has those that began before."""
+    for entry in entries:
+        payload = entry.payload
+        if isinstance(payload, Delivered) and payload.turn is not None:
+            begun.setdefault(payload.turn, entry.at)
+        elif isinstance(payload, End) and payload.turn in begun:
+            yield begun.pop(payload.turn), entry.at
+
+
+def most_at_once(spans: Sequence[Span]) -> int:
+    """How many of these lay over one another at most; one that begins as another ends does not."""
+    edges = sorted([(end, -1) for _, end in spans] + [(begin, 1) for begin, _ in spans])
+    return max(accumulate((step for _, step in edges), initial=0))
 
 
 async def hammer(url: str, token: str, seconds: float) -> dict[str, Any]:

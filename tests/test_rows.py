@@ -36,26 +36,55 @@ WIRE = (
 """What the wire, the guard, stopping and starting answer for."""
 
 
-def marked(source: str) -> Iterator[str]:
-    """The ids in `@pytest.mark.fault("…")` and `@pytest.mark.scenario("…")`."""
+LINE = (
+    rows("S", 1, 5, width=1)
+    | rows("S", 7, 9, width=1)
+    | rows("S", 11, 14)
+    | rows("S", 16, 20)
+    | rows("S", 22, 25)
+    | rows("S", 28)
+    | rows("S", 56, 60)
+    | rows("S", 76, 79)
+    | {"S81"}
+)
+"""Scenarios that the line answers for."""
+STORE = rows("S", 1, 17) | {"T22"}
+"""Faults that the store answers for."""
+LEFT = rows("R", 7, 9) | rows("R", 18, 21)
+"""Faults of tools that do not end, or leave something behind."""
+
+
+def marked(source: str) -> Iterator[tuple[str, str]]:
+    """The ids in `@pytest.mark.fault("…")` and `@pytest.mark.scenario("…")`, with their list:
+    the fault S12 and the scenario S12 are two things."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+        if isinstance(node, ast.Call) and (name := ast.unparse(node.func)) in (
             "pytest.mark.fault",
             "pytest.mark.scenario",
         ):
-            yield from (str(one.value) for one in node.args if isinstance(one, ast.Constant))
+            kind = name.rpartition(".")[2]
+            yield from ((kind, str(a.value)) for a in node.args if isinstance(a, ast.Constant))
 
 
-MARKED = {id_ for path in TESTS.rglob("test_*.py") for id_ in marked(path.read_text("utf-8"))}
+MARKED = {mark for path in TESTS.rglob("test_*.py") for mark in marked(path.read_text("utf-8"))}
 
 
-@pytest.mark.parametrize("capability", [WIRE], ids=["wire"])
-def test_every_row_has_a_test(capability: set[str]) -> None:
-    assert sorted(capability - MARKED) == []
+@pytest.mark.parametrize(
+    ("kinds", "capability"),
+    [
+        (("fault", "scenario"), WIRE),
+        (("scenario",), LINE),
+        (("fault",), STORE),
+        (("fault",), LEFT),
+    ],
+    ids=["wire", "line", "store", "left"],
+)
+def test_every_row_has_a_test(kinds: tuple[str, ...], capability: set[str]) -> None:
+    assert sorted(capability - {id_ for kind, id_ in MARKED if kind in kinds}) == []
 
 
 def test_a_row_without_a_test_is_seen() -> None:
     source = '@pytest.mark.fault("C01")\n@pytest.mark.scenario("S49")\ndef test_x(): "C02"'
 
-    assert set(marked(source)) == {"C01", "S49"}
+    assert set(marked(source)) == {("fault", "C01"), ("scenario", "S49")}
     assert rows("SEC-", 9, 10) | rows("T", 3, width=1) == {"SEC-09", "SEC-10", "T3"}

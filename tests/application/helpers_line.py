@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ from agent_lab.application.asked import Asked
 from agent_lab.application.executions import Change, Declined, Moved, Queued
 from agent_lab.application.line import ExecutionLine
 from agent_lab.application.ports import ExecutionStore, Outside, SlotKeeper, Store
+from agent_lab.application.stored_executions import StoredExecutions
 from agent_lab.bootstrap import open_agents
 from agent_lab.domain.admission import Lease, Ticket
 from agent_lab.domain.execution import Execution, Kind, Source
 from agent_lab.domain.limits import Limits, LineLimits
 from agent_lab.domain.messages import ModelRequest, Reply, Usage
 from agent_lab.infrastructure.line_memory import MemoryExecutions, MemoryKeeper
+from agent_lab.infrastructure.sqlite import SqliteStore
+from agent_lab.infrastructure.store_memory import MemoryStore
 from agent_lab.testing import SeededOutside
 
 LEASE = 30.0
@@ -27,8 +31,18 @@ KEEPERS: dict[str, Callable[[Callable[[], float]], SlotKeeper]] = {
     "memory": lambda now: MemoryKeeper(now, lease=LEASE),
 }
 """Every keeper, made of a clock; each must pass the same suite."""
-STORES: dict[str, Callable[[Path], ExecutionStore]] = {"memory": lambda _: MemoryExecutions()}
-"""Every store of executions, made of an empty folder."""
+STORES: dict[str, Callable[[Path], tuple[ExecutionStore, Store | None]]] = {
+    "memory": lambda _: (MemoryExecutions(), None),
+    "stored in memory": lambda _: _stored(MemoryStore()),
+    "sqlite": lambda folder: _stored(SqliteStore(folder / "store/lab.db")),
+}
+"""Every store of executions, made of an empty folder; the second is to be closed."""
+BEHIND: ContextVar[Callable[[], Store | None]] = ContextVar("behind", default=lambda: None)
+"""What `held` stores in unless it is told: nothing, so that memory keeps executions, or a store."""
+
+
+def _stored(store: Store) -> tuple[ExecutionStore, Store]:
+    return StoredExecutions(store), store
 
 
 class Hand:
@@ -162,6 +176,7 @@ async def held(
     patient = Limits(model_timeout=1e6, model_retries=0)
     made = [Agent("a", model=model, tools=tools, limits=patient), *others]
     outside = outside or SeededOutside()
+    store = store or (BEHIND.get()() if executions is None else None)
     async with open_agents(
         made, line=limits, executions=executions, outside=outside, store=store
     ) as agents:

@@ -17,6 +17,7 @@ from agent_lab.domain.errors import ModelError, NotAdmitted
 from agent_lab.domain.execution import Asker, Execution, ExecutionQuery
 from agent_lab.domain.limits import LineLimits
 from agent_lab.testing import simulate
+from bench.line import Span, most_at_once, turns
 from tests.application.helpers_line import Held, held
 
 ME = Asker(triggered_by="test")
@@ -125,20 +126,30 @@ def test_after_any_of_it_the_books_are_right(
     simulate(lambda: at_random(steps), seed=seed)
 
 
+def spans(a: Held) -> list[Span]:
+    """All turns of all sessions, by their journals."""
+    journals = [one.runtime.session.journal.read() for one in a.agents.sessions()]
+    assert all(gap is None for gap, _ in journals)
+    return [span for _, entries in journals for span in turns(entries, {})]
+
+
 @pytest.mark.fault("R36")
-@pytest.mark.parametrize("seed", range(8))
-def test_eight_callers_at_once_never_run_more_than_the_capacity(seed: int) -> None:
-    """Told by the changes and by the journal: of one agent, one turn at a time."""
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("kind", "capacity"), [("chat", 1), ("task", 3)])
+def test_eight_callers_at_once_never_run_more_than_the_capacity(
+    seed: int, kind: Any, capacity: int
+) -> None:
+    """Told by the changes and by the journals: of one agent so many turns at a time, no more."""
 
     async def main() -> None:
         chance = random.Random(seed)
-        async with held(limits=LineLimits(waiting=3)) as a:
+        async with held(limits=LineLimits(waiting=3, backlog=3)) as a:
             answered, refused = [0], [0]
 
             async def client(number: int) -> None:
                 for turn in range(6):
                     try:
-                        one = await a.ask(f"{number}.{turn}")
+                        one = await a.ask(f"{number}.{turn}", kind)
                     except NotAdmitted:
                         refused[0] += 1
                         await asyncio.sleep(chance.random() * 5)
@@ -160,7 +171,14 @@ def test_eight_callers_at_once_never_run_more_than_the_capacity(seed: int) -> No
             for change in a.changes:
                 running += isinstance(change, Started) - isinstance(change, Ended)
                 most = max(most, running)
-            assert most == 1
+            assert most == capacity
+            assert len(spans(a)) == answered[0]
+            assert most_at_once(spans(a)) == capacity
             assert await a.line.check() == []
 
     simulate(main, seed=seed)
+
+
+def test_turns_that_lie_over_one_another_are_counted() -> None:
+    assert most_at_once([(0, 2), (2, 3), (3, 4)]) == 1
+    assert most_at_once([(0, 2), (1, 3), (1.5, 4), (5, 6)]) == 3

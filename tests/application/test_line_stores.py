@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,11 @@ from tests.application.helpers_line import STORES
 
 
 @pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> ExecutionStore:
-    return STORES[request.param](tmp_path)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ExecutionStore]:
+    made, behind = STORES[request.param](tmp_path)
+    yield made
+    if behind is not None:
+        await behind.close()
 
 
 def record(number: int, **fields: object) -> Execution:

@@ -1,10 +1,25 @@
 """What somebody asks of an agent, and what he is told once it is accepted."""
 
 import math
+from typing import Protocol
 
 import msgspec
 
+from agent_lab.application.agent import Agent
 from agent_lab.domain.execution import Asker, Execution, Kind, Source
+
+
+class Named(Protocol):
+    """Agents by name."""
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+        ...
+
+    def get(self, name: str | None = None) -> Agent:
+        """The agent; raises UnknownAgent."""
+        ...
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,17 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 import msgspec
 
-from agent_lab.application.asked import Asked
+from agent_lab.application.asked import Asked, Named, Submitted
 from agent_lab.application.ports import Outside
 from agent_lab.domain.errors import AgentLabError, ExecutionError
-from agent_lab.domain.execution import Execution
-
-if TYPE_CHECKING:
-    from agent_lab.application.line import ExecutionLine
+from agent_lab.domain.execution import Execution, Kind
 
 FanOutStatus = Literal["running", "completed", "partial", "failed"]
 KEPT = 200
@@ -50,10 +47,27 @@ class FanOut:
         return "partial" if completed else "failed"
 
 
+class TaskLine(Protocol):
+    """What a list needs of the line."""
+
+    @property
+    def agents(self) -> Named:
+        """Whom it is before."""
+        ...
+
+    async def submit(self, agent_name: str, kind: Kind, asked: Asked) -> Submitted:
+        """Accept one; raises NotAdmitted, StorageError."""
+        ...
+
+    async def until_end(self, execution: Execution) -> Execution:
+        """Wait for its end."""
+        ...
+
+
 class FanOuts:
     """Lists that are under way and the newest that are over."""
 
-    def __init__(self, line: "ExecutionLine", group: asyncio.TaskGroup, outside: Outside) -> None:
+    def __init__(self, line: TaskLine, group: asyncio.TaskGroup, outside: Outside) -> None:
         self._line = line
         self._new_id = outside.new_id
         self._group = group

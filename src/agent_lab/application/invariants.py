@@ -2,12 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
+from agent_lab.application.executions import Executions
+from agent_lab.application.line_control import KINDS, LineState
+from agent_lab.application.served import ServedSession
 from agent_lab.application.session import Session
-from agent_lab.domain.execution import Execution
+from agent_lab.domain.execution import Execution, Kind
 from agent_lab.domain.payloads import (
     Accepted,
     Cancelled,
@@ -19,10 +22,6 @@ from agent_lab.domain.payloads import (
     Withdrawn,
 )
 from agent_lab.domain.redaction import SECRETS
-
-if TYPE_CHECKING:
-    from agent_lab.application.line import ExecutionLine
-    from agent_lab.application.line_control import LineState
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -82,23 +81,44 @@ def _twice(code: str, what: str, counted: Mapping[Any, int]) -> list[Problem]:
 # -- the line ------------------------------------------------------------------------------------
 
 
-async def check_line(line: "ExecutionLine") -> list[Problem]:
+class Looked(Protocol):
+    """What is looked at of the agents."""
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+        ...
+
+    def sessions(self) -> list[ServedSession]:
+        """Their sessions."""
+        ...
+
+
+class States(Protocol):
+    """What is looked at of the lines."""
+
+    async def state(self, agent_name: str, kind: Kind) -> LineState:
+        """One line as it is."""
+        ...
+
+
+async def check_line(agents: Looked, states: States, book: Executions) -> list[Problem]:
     """Slots equal runs, the line within its bounds with positions 1 to n, nothing waits while a
     slot is free, nobody waits for what has ended, and no record tells a secret."""
     found: list[Problem] = []
-    for name in line.agents.names:
-        for kind in ("chat", "task"):
-            found += _check_state(name, await line.control.state(name, kind), line)
-    for execution in line.book.kept:
-        found += _check_record(execution, line)
-    if line.book.stray_waiters:
+    for name in agents.names:
+        for kind in KINDS:
+            found += _check_state(name, await states.state(name, kind), book)
+    for execution in book.kept:
+        found += _check_record(execution, book)
+    if book.stray_waiters:
         found.append(Problem("stray_waiter", "somebody waits for an execution that has its end"))
-    for served in line.agents.sessions():
+    for served in agents.sessions():
         found += check_session(served.runtime.session)
     return found
 
 
-def _check_state(name: str, state: "LineState", line: "ExecutionLine") -> Iterator[Problem]:
+def _check_state(name: str, state: LineState, book: Executions) -> Iterator[Problem]:
     what = f"agent {name!r}, {state.kind}"
     if state.held != len(state.running):
         yield Problem("slot_without_run", f"{what}: {state.held} slots, {len(state.running)} runs")
@@ -106,15 +126,15 @@ def _check_state(name: str, state: "LineState", line: "ExecutionLine") -> Iterat
         yield Problem("line_too_long", f"{what}: {len(state.waiting)} wait")
     if state.waiting and state.held < state.room.slots:
         yield Problem("idle_slot", f"{what}: {len(state.waiting)} wait while a slot is free")
-    positions = [line.book.position(execution.id) for execution in state.waiting]
+    positions = [book.position(execution.id) for execution in state.waiting]
     if positions != list(range(1, len(positions) + 1)):
         yield Problem("positions", f"{what}: positions {positions}")
 
 
-def _check_record(execution: Execution, line: "ExecutionLine") -> Iterator[Problem]:
+def _check_record(execution: Execution, book: Executions) -> Iterator[Problem]:
     texts = (execution.response, execution.error)
     if SECRETS and any(SECRETS.are_in(text) for text in texts if text):
         yield Problem("secret", f"execution {execution.id!r} tells a secret")
-    in_line = line.book.position(execution.id) is not None
+    in_line = book.position(execution.id) is not None
     if execution.status == "running" and in_line:
         yield Problem("runs_and_waits", f"execution {execution.id!r} runs and stands in line")

@@ -100,7 +100,7 @@ class ExecutionLine:
 
     async def check(self) -> list[Problem]:
         """What must not be, of all lines and sessions here; empty when all is right."""
-        return await check_line(self)
+        return await check_line(self.agents, self.control, self.book)
 
     # -- asking ----------------------------------------------------------------------------------
 

@@ -1,16 +1,18 @@
 """What a hand may do to a line: look, clear, release, terminate, reset, resize. All on record."""
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 import msgspec
 
+from agent_lab.application.asked import Named
+from agent_lab.application.execution_queue import ExecutionQueue
+from agent_lab.application.executions import Executions
+from agent_lab.application.ports import SlotKeeper
+from agent_lab.application.timeline import Timeline
 from agent_lab.domain.admission import Room
 from agent_lab.domain.errors import AlreadyTerminal
 from agent_lab.domain.execution import Asker, Execution, Kind, Outcome
-
-if TYPE_CHECKING:
-    from agent_lab.application.line import ExecutionLine
 
 TerminateStatus = Literal[
     "terminated",
@@ -33,10 +35,62 @@ class LineState(msgspec.Struct, frozen=True):
     waiting: list[Execution]
 
 
+class Runs(Protocol):
+    """What can be stopped."""
+
+    def stop(self, execution_id: str, outcome: Outcome) -> Literal["stopped", "before_start"]:
+        """Give it this end and stop its turn; raises AlreadyTerminal."""
+        ...
+
+
+class Conversations(Protocol):
+    """What can be begun anew."""
+
+    def renew(self, agent_name: str) -> int:
+        """Begin the agent's conversation anew; its generation."""
+        ...
+
+
+class Reins(Protocol):
+    """What a hand needs of the line."""
+
+    book: Executions
+    queue: ExecutionQueue
+    keeper: SlotKeeper
+    timeline: Timeline
+
+    @property
+    def agents(self) -> Named:
+        """Whom it is before."""
+        ...
+
+    @property
+    def runs(self) -> Runs:
+        """Who holds a slot."""
+        ...
+
+    @property
+    def chats(self) -> Conversations:
+        """The conversations."""
+        ...
+
+    def room(self, kind: Kind) -> Room:
+        """What a line begins with."""
+        ...
+
+    def end(self, execution_id: str, outcome: Outcome) -> Execution:
+        """End one that never ran."""
+        ...
+
+    async def withdraw(self, execution: Execution, why: str, code: str) -> bool:
+        """Take it out of the line."""
+        ...
+
+
 class LineControl:
     """The hand on all lines. Control never waits behind work."""
 
-    def __init__(self, line: "ExecutionLine") -> None:
+    def __init__(self, line: Reins) -> None:
         self._line = line
         self._book = line.book
 

@@ -1,26 +1,16 @@
 """How schedules ask an agent: through its line, as detached work; a record of what did not run."""
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 import msgspec
 
-from agent_lab.application.agent import Agent
-from agent_lab.application.asked import Asked, Submitted
+from agent_lab.application.asked import Asked, Named, Submitted
 from agent_lab.application.chat_sessions import ChatSessions
 from agent_lab.application.clock import SessionClock
 from agent_lab.application.executions import Executions
 from agent_lab.application.schedules import Fire
 from agent_lab.domain.errors import UnknownExecution
 from agent_lab.domain.execution import Execution, Kind, Outcome
-
-
-class Named(Protocol):
-    """Agents by name."""
-
-    def get(self, name: str | None = None) -> Agent:
-        """The agent; raises UnknownAgent."""
-        ...
 
 
 class LineFires:

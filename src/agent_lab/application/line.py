@@ -78,9 +78,8 @@ class ExecutionLine:
         self._keys = Keys(self.book, keep=limits.keys)
         self._closed = False
         await recover(self)
-        fires = LineFires(
-            self.agents, self.chats, self.book, self.clock, self.submit, outside.new_id
-        )
+        told, new_id = self.agents.changes.agent, outside.new_id
+        fires = LineFires(self.agents, self.chats, self.book, self.clock, self.submit, new_id, told)
         await self.schedules.open(fires, group)
 
     def close(self) -> None:

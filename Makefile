@@ -89,15 +89,15 @@ browser:
 	@command -v chromium >/dev/null || { echo '==> $(PACKAGES)' >&2; mkdir -p .tools; \
 		$(call as-root,apt-get install -y --no-install-recommends $(PACKAGES)); }
 
-# A mock server that others wrote, pinned and hashed; node is in .venv, because pyright needs it.
+# A mock server and an MCP client that others wrote, pinned and hashed; node is in .venv, because pyright needs it.
 # Where npm reaches nothing the tests that need it are skipped and say so.
 foreign: $(STAMP)
 	@cmp -s tests/foreign/package-lock.json .tools/foreign/.from-lock || { \
-		printf '==> aimock into .tools\n' >&2; mkdir -p .tools/foreign; \
+		printf '==> aimock and the MCP Inspector into .tools\n' >&2; mkdir -p .tools/foreign; \
 		cp tests/foreign/package.json tests/foreign/package-lock.json .tools/foreign/; \
 		(cd .tools/foreign && $(NPM) ci --ignore-scripts --no-audit --no-fund >npm.log 2>&1 \
 			&& cp package-lock.json .from-lock) \
-		|| echo 'No aimock: see .tools/foreign/npm.log. Its tests are skipped.' >&2; }
+		|| echo 'Neither aimock nor the MCP Inspector: see .tools/foreign/npm.log. Their tests are skipped.' >&2; }
 
 define python-found
 @$(if $(PYTHON),:,printf 'agent_lab needs Python 3.11 or newer; python3 here is: %s. Install one or say PYTHON=/its/path.\n' "$$(python3 --version 2>&1)" >&2; exit 1)

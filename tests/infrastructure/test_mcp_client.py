@@ -17,6 +17,7 @@ import pytest
 from agent_lab import Agent, DebugRuntime, Limits, McpServer, tool
 from agent_lab.application.journal import Entry
 from agent_lab.application.tools import Tool
+from agent_lab.bootstrap import open_agents
 from agent_lab.domain.payloads import ModelRequested, ToolReplied
 from agent_lab.presentation.encoder import Encoder
 from agent_lab.testing import ScriptedModel, call, reply
@@ -84,6 +85,21 @@ async def test_the_model_is_told_of_a_servers_tools() -> None:
     weather = request.tools[0]
     assert (weather.name, weather.description) == ("stub__weather", "The tool weather.")
     assert weather.parameters["required"] == ["city"]
+
+
+async def test_agents_share_one_process_of_a_server_and_it_ends_with_them(tmp_path: Path) -> None:
+    heard, before = tmp_path / "heard", children()
+    shared = stub(heard=heard)
+    both = [Agent(name, model=ScriptedModel([]), mcp_servers=[shared]) for name in ("a", "b")]
+    async with open_agents(both) as agents:
+        async with asyncio.timeout(BOUND):
+            await agents.get("a").toolbox.started()
+            await agents.get("b").toolbox.started()
+        offered = {agents.get(name).schemas[0].name for name in ("a", "b")}
+
+    assert offered == {"stub__weather"}
+    assert _methods(heard).count("initialize") == 1
+    assert children() == before
 
 
 async def test_no_process_is_left_behind() -> None:

@@ -95,11 +95,11 @@ class _Screen:
         sys.stdout.flush()
         ours = os.dup(1)
         os.dup2(2, 1)
-        self._out = os.fdopen(ours, "w", encoding="utf-8", errors="backslashreplace")
-        self.console = Console(file=self._out, highlight=False, emoji=False, markup=False)
+        self.out = os.fdopen(ours, "w", encoding="utf-8", errors="backslashreplace")
+        self.console = Console(file=self.out, highlight=False, emoji=False, markup=False)
 
     def line(self, text: str) -> None:
-        print(text, file=self._out, flush=True)
+        print(text, file=self.out, flush=True)
 
     def draw(self, *renderables: object) -> None:
         self.console.print(*renderables)
@@ -232,3 +232,32 @@ def check(
     from agent_lab.presentation.commands.check import check
 
     return check(screen, file, dialect, profile or [], error, mends=mends, as_json=as_json)
+
+
+@app.command("mcp")
+def mcp_server(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE.py[:AGENT]]...", help="The agents.")
+    ] = None,
+    store: Annotated[
+        str, typer.Option(metavar="PATH|memory", help="Where sessions are kept; memory: nowhere.")
+    ] = "memory",
+    base_url: BaseUrl = None,
+    mcp: Mcp = None,
+    debug: Debug = False,
+) -> int:
+    """Offer the agents to an assistant, as MCP tools on standard input and output.
+
+    The same tools are at /mcp of `agent-lab serve`.
+    """
+    screen = _Screen()
+    from agent_lab.bootstrap import open_agents, open_store
+    from agent_lab.presentation.commands.mcp import claim_input, serve_mcp
+    from agent_lab.presentation.commands.serve import agents_of
+    from agent_lab.presentation.commands.wire import at, with_tools
+
+    given = claim_input()
+    agents = [with_tools(mcp, at(base_url, agent)) for agent in agents_of(files or [])]
+    return serve_mcp(
+        screen, lambda agents: open_agents(agents, store=open_store(store)), agents, given
+    )

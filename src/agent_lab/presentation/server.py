@@ -115,6 +115,7 @@ class Server:
     def __init__(
         self, app: App, listener: socket.socket, *, limits: ConnectionLimits = LIMITS
     ) -> None:
+        self._app = app
         self._listener = listener
         self._uvicorn = _Uvicorn(app, _settings(app, limits))
 
@@ -125,7 +126,8 @@ class Server:
 
     async def serve(self) -> None:
         """Serve until stop(); then sockets are closed with 1001 and the rest within 2 seconds."""
-        await self._uvicorn.serve(sockets=[self._listener])
+        async with self._app.mcp:
+            await self._uvicorn.serve(sockets=[self._listener])
 
     def stop(self) -> None:
         """Take no new connections and end the old ones; a second time, without any patience."""

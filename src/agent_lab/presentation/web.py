@@ -1,4 +1,4 @@
-"""The ASGI application: page, `/api` and `/ws` behind the guard, which is outermost."""
+"""The ASGI application: page, `/api`, `/ws`, `/mcp` behind the guard, which is outermost."""
 
 from collections.abc import Collection
 from importlib.resources import files
@@ -22,6 +22,7 @@ from agent_lab.presentation.api_watched import Watched
 from agent_lab.presentation.downstream import SocketLimits
 from agent_lab.presentation.guard import Guard
 from agent_lab.presentation.histories import Histories
+from agent_lab.presentation.mcp_http import McpDoor
 from agent_lab.presentation.sockets import Sockets
 from agent_lab.presentation.views import Encoders
 
@@ -36,10 +37,16 @@ class App:
     """
 
     def __init__(
-        self, router: Starlette, guard: Guard, sockets: Sockets, line: ExecutionLine
+        self,
+        router: Starlette,
+        guard: Guard,
+        sockets: Sockets,
+        line: ExecutionLine,
+        mcp: McpDoor,
     ) -> None:
         self.router = router
         self.sockets = sockets
+        self.mcp = mcp
         self._guard = guard
         self._line = line
 
@@ -48,6 +55,7 @@ class App:
 
     async def close(self) -> None:
         """Close all sockets with 1001, and answer who waits; sessions are the agents' to close."""
+        self.mcp.stop()
         self._line.close()
         await self.sockets.close()
 
@@ -62,6 +70,7 @@ def make_app(
     """The application for these agents; `hosts` are the exact Host values, see allowed_hosts()."""
     encoders = Encoders()
     sockets = Sockets(agents, encoders, limits or SocketLimits())
+    mcp = McpDoor(agents, encoders, hosts=hosts)
     router = Starlette(
         routes=[
             Route("/", _page),
@@ -70,6 +79,7 @@ def make_app(
             *LineApi(agents, encoders).routes,
             *SchedulesApi(agents).routes,
             *Watched(agents, token).routes,
+            Route("/mcp", mcp),
             Mount("/static", StaticFiles(directory=STATIC)),
             WebSocketRoute("/ws", sockets.serve),
         ],
@@ -79,7 +89,7 @@ def make_app(
             Exception: crashed,
         },
     )
-    return App(router, Guard(router, token=token, hosts=hosts), sockets, agents.line)
+    return App(router, Guard(router, token=token, hosts=hosts), sockets, agents.line, mcp)
 
 
 async def _page(_: Request) -> Response:

@@ -1,6 +1,6 @@
 """What a command says goes through this; `cli.py` has the one that prints."""
 
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from rich.console import Console
 
@@ -17,6 +17,11 @@ class Screen(Protocol):
     @property
     def console(self) -> Console:
         """Standard output as rich draws on it."""
+        ...
+
+    @property
+    def out(self) -> TextIO:
+        """Standard output itself."""
         ...
 
     def line(self, text: str) -> None:

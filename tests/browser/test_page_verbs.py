@@ -264,7 +264,8 @@ async def test_the_list_of_sessions_says_when_it_is_empty_and_opens_what_it_list
 ) -> None:
     desk = await stage.open()
     await desk.click("Sessions")
-    await expect(desk.page.locator(".sessions")).to_contain_text("No session yet")
+    window = desk.page.get_by_role("dialog", name="Sessions")
+    await expect(window).to_contain_text("No session yet")
     await desk.page.keyboard.press("Escape")
     await desk.say("Hello")
     await expect(desk.ends).to_have_count(1)

@@ -72,12 +72,13 @@ async def lab(
     limits: ControlLimits | None = None,
     store: MemoryStore | None = None,
     model: Gates | None = None,
+    seed: int = 0,
 ) -> AsyncGenerator[Lab, None]:
-    """Agents, open, with agent `a`."""
+    """Agents, open, with agent `a`; a second process at a store has another `seed`."""
     model = model or Gates()
     patient = Limits(model_timeout=1e6, model_retries=0)
     made = [Agent("a", model=model, tools=tools, limits=patient, instructions="Be brief."), *others]
-    async with open_agents(made, outside=SeededOutside(), store=store) as agents:
+    async with open_agents(made, outside=SeededOutside(seed), store=store) as agents:
         made_ = Lab(agents, model, limits)
         made_.count()
         yield made_

@@ -338,7 +338,7 @@ async def test_created_agents_are_there_again_after_a_restart() -> None:
         a.tell("two", ModelError("no", code="model_error"))
         before = [await a.wait(one) for one in (talked, failed, gone)]
         await a.control.close_agent(gone)
-    async with lab(store=store, model=Gates()) as b:
+    async with lab(store=store, model=Gates(), seed=1) as b:
         listed = await b.control.list_agents()
         after = [await b.wait(one) for one in (talked, failed, gone)]
         again = await b.control.send_agent_prompt(talked, "more", message_id="m1")

@@ -32,7 +32,7 @@ from agent_lab.application.control_views import (
     pending_permissions,
     snapshot,
 )
-from agent_lab.application.control_waits import Wanted, for_message, wait, watch_from
+from agent_lab.application.control_waits import Wanted, for_message, seconds, wait, watch_from
 from agent_lab.application.cursors import joined, positions
 from agent_lab.application.served import ServedSession, UnknownSession
 from agent_lab.application.stopping import cancel, close
@@ -100,6 +100,7 @@ class AgentControl:
         abort: Abort | None = None,
     ) -> AgentWait:
         """As create_agent, and wait as send_agent_prompt_and_wait does."""
+        self._check(abort)
         made = await self.create_agent(
             name,
             from_agent=from_agent,
@@ -145,6 +146,7 @@ class AgentControl:
         If another message interrupts it, that is told (reason `interrupted`), or with `go_on` that
         one's turn is waited for. Raises MessageRejected for one that was not accepted.
         """
+        self._check(abort)
         prompted = await self.send_agent_prompt(agent_id, prompt, mode=mode, message_id=message_id)
         if not prompted.accepted:
             said = prompted.receipt
@@ -187,7 +189,7 @@ class AgentControl:
             return [watch_from(self.agents, await self._find(one), found, how) for one in ids]
 
         rows, is_over = await wait(
-            self.agents, watches, until, self._seconds(timeout_seconds), self._aborts(abort)
+            self.agents, watches, until, seconds(self.limits, timeout_seconds), self._aborts(abort)
         )
         if include_activity:
             rows = [
@@ -210,15 +212,16 @@ class AgentControl:
             return [for_message(self.agents, served, prompted, goes_on=if_interrupted == "go_on")]
 
         rows, _ = await wait(
-            self.agents, watches, "all", self._seconds(timeout_seconds), self._aborts(abort)
+            self.agents, watches, "all", seconds(self.limits, timeout_seconds), self._aborts(abort)
         )
         return rows[0]
 
-    def _seconds(self, said: float | None) -> float:
-        return self.limits.wait if said is None else min(said, self.limits.longest_wait)
-
     def _aborts(self, abort: Abort | None) -> list[Abort]:
         return [self._stop] if abort is None else [abort, self._stop]
+
+    def _check(self, abort: Abort | None) -> None:
+        for one in self._aborts(abort):
+            one.check()
 
     # -- look ------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from agent_lab.application.cursors import position
 from agent_lab.application.resting import pending
 from agent_lab.application.served import ServedSession
 from agent_lab.application.waiting import Until, Watch, last_look, settled
+from agent_lab.domain.limits import ControlLimits
 from agent_lab.domain.settling import Settling
 
 
@@ -20,6 +21,11 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     goes_on: bool
     for_active: bool
+
+
+def seconds(limits: ControlLimits, said: float | None) -> float:
+    """How long a wait may take, if its caller said so much."""
+    return limits.wait if said is None else min(said, limits.longest_wait)
 
 
 def watch_from(

@@ -140,9 +140,9 @@ def attempt(wait: Wait, at: int, how: str) -> tuple[int, Any]:
     return simulate(main)
 
 
-async def said(work: Generator[Any, Any, Any]) -> Any:
+async def said(work: Any) -> Any:
     try:
-        return await work  # type: ignore[misc]  # a generator-based coroutine
+        return await work
     except WaitAborted as aborted:
         return aborted
 

@@ -12,6 +12,7 @@ import pytest
 from agent_lab.domain.payloads import PAYLOADS, ModelRequested, Payload, Rejected
 from agent_lab.domain.thinking import THINKING
 from agent_lab.presentation.api import ApiCode
+from agent_lab.presentation.api_control import ControlCode
 from agent_lab.presentation.connections import ConnectionCode
 from agent_lab.presentation.guard_rules import RefusalCode
 from agent_lab.presentation.line_answers import LineCode
@@ -101,7 +102,7 @@ def test_every_code_of_a_frame_is_told(code: str) -> None:
 def test_every_code_of_an_answer_is_told() -> None:
     api = PAGE[PAGE.index("## `/api`") :]
 
-    kinds = (ApiCode, RefusalCode, LineCode, ConnectionCode)
+    kinds = (ApiCode, RefusalCode, LineCode, ControlCode, ConnectionCode)
     assert {c for kind in kinds for c in get_args(kind) if f"`{c}`" not in api} == set()
 
 

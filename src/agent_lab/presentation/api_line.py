@@ -1,8 +1,6 @@
 """`/api/agents/{name}/…`: chat, task, fan-out, the line and what a hand does to it, executions."""
 
-import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 import msgspec
 from starlette.requests import Request
@@ -15,8 +13,8 @@ from agent_lab.application.fan_out import FanOut
 from agent_lab.application.line import ExecutionLine
 from agent_lab.application.served import AgentsClosed
 from agent_lab.domain.activity import AUDITED, Activity
-from agent_lab.domain.errors import AgentLabError
 from agent_lab.domain.execution import Execution, ExecutionQuery, Kind
+from agent_lab.presentation.hanging import while_there
 from agent_lab.presentation.line_answers import (
     ID,
     Handler,
@@ -58,7 +56,6 @@ from agent_lab.presentation.line_views import (
 )
 from agent_lab.presentation.views import Encoders
 
-T = TypeVar("T")
 AGENT = "/api/agents/{name}"
 WARNING = "its work was told to stop and may still run for a while; what it says goes nowhere"
 
@@ -120,7 +117,7 @@ class LineApi:
         ]
         made = self._line.fan_outs.start(name, tasks, at_once=body.max_concurrent)
         patience = 0.0 if body.async_mode else patience_of(request)
-        is_over = await _first(request, made.over.wait(), patience)
+        is_over = await while_there(request, made.over.wait(), patience)
         return answer(self._fan_out_view(made), 200 if is_over else 202)
 
     async def fanned_out(self, request: Request, name: str) -> Response:
@@ -139,7 +136,7 @@ class LineApi:
             response.headers["X-Idempotent-Replay"] = "true"
             return response
         try:
-            done = await _first(request, self._line.until_end(execution), patience)
+            done = await while_there(request, self._line.until_end(execution), patience)
         except AgentsClosed:
             if not asked.detached:
                 return interrupted(execution, "the server stops before this has its end")
@@ -252,34 +249,6 @@ class LineApi:
 
     def _fan_out_view(self, made: FanOut) -> FanOutView:
         return fan_out_view(made, self._line.book)
-
-
-async def _first(
-    request: Request, wait: Coroutine[Any, Any, T], patience: float | None
-) -> T | None:
-    """What is waited for; None when patience is over, or whoever asked has gone."""
-    errors: list[AgentLabError] = []
-    found: list[T] = []
-    try:
-        async with asyncio.TaskGroup() as group:
-            done = group.create_task(wait)
-            gone = group.create_task(_gone(request))
-            await asyncio.wait({done, gone}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-            if done.done() and done.exception() is None:
-                found.append(done.result())
-            done.cancel()
-            gone.cancel()
-    except* AgentLabError as raised:
-        errors += [error for error in raised.exceptions if isinstance(error, AgentLabError)]
-    if errors:
-        raise errors[0]
-    return found[0] if found else None
-
-
-async def _gone(request: Request) -> None:
-    """Return when the client has hung up; its body was read before."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _page_of(found: Sequence[Activity], limit: int) -> ActivityPage:

@@ -2,11 +2,24 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
+from agent_lab.application.control_answers import (
+    Activity,
+    AgentSnapshot,
+    AgentWait,
+    CancelledAgent,
+    ClosedAgent,
+    CreatedAgent,
+    Prompted,
+    Responded,
+    Waited,
+)
 from agent_lab.domain.dialects.check import DIALECTS
+from agent_lab.domain.settling import AgentStatus
+from agent_lab.presentation import control_shapes as control
 from agent_lab.presentation import line_shapes as shapes
 from agent_lab.presentation import schedule_shapes as plans
 from agent_lab.presentation.histories import ExplainBody, ImportBody
@@ -67,6 +80,7 @@ def _do(
 
 
 _AGENT = "/api/agents/{name}"
+_SESSION = "/api/sessions/{id}"
 _PAGE = ("before", "limit")
 OPERATIONS = (
     _get("/api/agents", "The agents"),
@@ -79,6 +93,22 @@ OPERATIONS = (
     _get("/api/sessions/{id}/entries/{seq}/unheld", "As if nothing was held", None, "dialect"),
     Operation(method="post", path="/api/explain", body=ExplainBody, answers={200: None},
         summary="Which rule an error text is about", errors=(404, 422)),
+    Operation(method="post", path="/api/agents", body=control.CreateBody,
+        answers={201: CreatedAgent}, summary="Create an agent of one that is defined here",
+        errors=(404, 409, 422, 429, 503)),
+    _get("/api/sessions/status", "Agents as sessions, newest first", control.AgentList,
+         "statuses", "limit"),
+    _get(f"{_SESSION}/status", "One of them as it is now", AgentSnapshot),
+    _get(f"{_SESSION}/activity", "What it did lately", Activity, "limit"),
+    _do(f"{_SESSION}/prompt", "Give it a message, or wait for what comes of it", AgentWait,
+        body=control.PromptBody, later=Prompted, errors=(409, 422, 429, 503)),
+    _do("/api/sessions/wait", "Wait for agents", Waited, body=control.WaitBody),
+    _do(f"{_SESSION}/cancel", "Stop a turn", CancelledAgent, body=control.CancelBody),
+    _do(f"{_SESSION}/close", "Close it for good", ClosedAgent, errors=(409, 503)),
+    _get("/api/permissions", "What waits for somebody to allow it", control.PermissionList,
+         "agent_id"),
+    _do(f"{_SESSION}/permissions/{{request_id}}", "Answer a permission request", Responded,
+        body=control.AnswerBody, errors=(409, 422, 503)),
     _do(f"{_AGENT}/chat", "Say something in the agent's one conversation", shapes.Answered,
         body=shapes.ChatBody, later=shapes.AcceptedAnswer, errors=_ASK),
     _do(f"{_AGENT}/task", "Ask for something in a session of its own", shapes.Answered,
@@ -116,6 +146,8 @@ _QUERY: dict[str, dict[str, Any]] = {
     "after": {"type": "integer", "minimum": 0},
     "before": {"type": "string"},
     "limit": {"type": "integer", "minimum": 1, "maximum": 500},
+    "agent_id": {"type": "string", "minLength": 1},
+    "statuses": {"enum": list(get_args(AgentStatus))},
     "dialect": {"enum": list(DIALECTS)},
     "kind": {"enum": ["chat", "task"]},
     "source": {"enum": ["user", "schedule", "agent", "mcp"]},

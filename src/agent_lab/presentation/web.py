@@ -13,9 +13,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from agent_lab.application.agents import Agents
+from agent_lab.application.control import AgentControl
 from agent_lab.application.line import ExecutionLine
 from agent_lab.domain.errors import StorageError
 from agent_lab.presentation.api import Api, crashed, failed, not_stored
+from agent_lab.presentation.api_control import ControlApi
 from agent_lab.presentation.api_line import LineApi
 from agent_lab.presentation.api_schedules import SchedulesApi
 from agent_lab.presentation.api_watched import Watched
@@ -43,12 +45,14 @@ class App:
         sockets: Sockets,
         line: ExecutionLine,
         mcp: McpDoor,
+        control: AgentControl,
     ) -> None:
         self.router = router
         self.sockets = sockets
         self.mcp = mcp
         self._guard = guard
         self._line = line
+        self._control = control
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._guard(scope, receive, send)
@@ -57,6 +61,7 @@ class App:
         """Close all sockets with 1001, and answer who waits; sessions are the agents' to close."""
         self.mcp.stop()
         self._line.close()
+        self._control.stop()
         await self.sockets.close()
 
 
@@ -71,11 +76,13 @@ def make_app(
     encoders = Encoders()
     sockets = Sockets(agents, encoders, limits or SocketLimits())
     mcp = McpDoor(agents, encoders, hosts=hosts)
+    control = AgentControl(agents)
     router = Starlette(
         routes=[
             Route("/", _page),
             *Api(agents, encoders).routes,
             *Histories(agents).routes,
+            *ControlApi(control).routes,
             *LineApi(agents, encoders).routes,
             *SchedulesApi(agents).routes,
             *Watched(agents, token).routes,
@@ -89,7 +96,8 @@ def make_app(
             Exception: crashed,
         },
     )
-    return App(router, Guard(router, token=token, hosts=hosts), sockets, agents.line, mcp)
+    guard = Guard(router, token=token, hosts=hosts)
+    return App(router, guard, sockets, agents.line, mcp, control)
 
 
 async def _page(_: Request) -> Response:

@@ -98,6 +98,14 @@ async def typing(folder: Path) -> AsyncIterator[Terminal]:
     os.close(ours)
 
 
+async def test_a_line_typed_before_the_run_is_ready_is_sent(tmp_path: Path) -> None:
+    async with typing(tmp_path) as terminal:
+        terminal.type("And in Rome?\r")
+        await terminal.until(r"you\s+Look")
+        await terminal.until(r"you\s+And in Rome\?")
+        terminal.open_door()
+
+
 async def test_a_typed_line_is_a_steer_that_is_held_and_delivered(tmp_path: Path) -> None:
     async with typing(tmp_path) as terminal:
         await terminal.until("running")

@@ -151,7 +151,7 @@ def keys(take: Callable[[bytes], object]) -> Generator[bool]:
 
     before = termios.tcgetattr(fd)
     loop = asyncio.get_running_loop()
-    tty.setcbreak(fd)
+    tty.setcbreak(fd, termios.TCSADRAIN)  # what was typed before is not thrown away
     loop.add_reader(fd, read)
     try:
         yield True

@@ -8,13 +8,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_lab import Limits, run_process
+from agent_lab.application.tool_server import ToolServer, ToolServers
+from agent_lab.domain.limits import McpLimits
+from agent_lab.domain.mcp_server import McpServer
 from agent_lab.testing import ScriptedModel, call, open_runtime, reply
 from tests.application.helpers_processes import Line
 from tests.application.helpers_runtime import (
@@ -223,6 +227,36 @@ async def test_a_session_that_a_tool_opens_is_nobodys_leftover() -> None:
         assert runtime.session.abandoned.left == 0
         assert (await turn(opened[0]))[-1] == "done"
     await inner.__aexit__(None, None, None)
+
+
+@simulated
+async def test_a_connection_that_a_tool_has_opened_is_nobodys_leftover() -> None:
+    """The owner of an MCP server is a task of ours; what it starts is as little the tool's."""
+    inside: list[asyncio.Task[Any]] = []
+
+    @asynccontextmanager
+    async def connect(
+        server: McpServer, limits: McpLimits, changed: Callable[[], object]
+    ) -> AsyncGenerator[Any]:
+        inside.append(asyncio.create_task(asyncio.Event().wait()))
+        yield asyncio.Event()  # never asked for anything
+
+    definition = McpServer("stub", command="stub")
+    servers = ToolServers([ToolServer(definition, connect)])
+
+    async def connects() -> str:
+        """Open the connection and leave it open."""
+        await servers.__aenter__()
+        await ticks()
+        return "connected"
+
+    async with open_runtime(model=model("connects"), tools=[connects]) as runtime:
+        await turn(runtime)
+        await ticks()
+
+        assert (runtime.session.abandoned.left, [task.done() for task in inside]) == (0, [False])
+    inside[0].cancel()
+    await servers.__aexit__(None, None, None)
 
 
 # -- programs ------------------------------------------------------------------------------------

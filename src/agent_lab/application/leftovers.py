@@ -10,7 +10,7 @@ import asyncio
 import sys
 from asyncio import AbstractEventLoop, Task
 from collections.abc import Callable, Coroutine
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import partial
 from inspect import currentframe
 from pathlib import Path
@@ -181,21 +181,26 @@ class _Factory:
     def __call__(
         self, loop: AbstractEventLoop, coro: Coroutine[Any, Any, Any], **options: Any
     ) -> "Task[Any]":
+        doing = DOING.get()
+        if doing is not None and _is_ours(coro) and options.get("context") is None:
+            context = options["context"] = copy_context()
+            context.run(DOING.set, None)  # a session that a tool opens, and all that it starts
         make = self._make
         task: Task[Any] = (
             Task(coro, loop=loop, **options) if make is None else make(loop, coro, **options)
         )
-        doing = DOING.get()
-        if doing is not None and not _is_adopted(coro, options):
+        if doing is not None and not _is_adopted(options):
             doing.leftovers.add_task(doing, task)
         return task
 
 
-def _is_adopted(coro: Coroutine[Any, Any, Any], options: dict[str, Any]) -> bool:
-    """Whether it lives on by itself: it has a context of its own, or it is a session's."""
+def _is_adopted(options: dict[str, Any]) -> bool:
+    """Whether it lives on by itself: it has a context of its own."""
     context = options.get("context")
-    if context is not None and context.get(DOING) is None:
-        return True
+    return context is not None and context.get(DOING) is None
+
+
+def _is_ours(coro: Coroutine[Any, Any, Any]) -> bool:
     code = getattr(coro, "cr_code", None)
     file = code.co_filename if code is not None else ""
     return file.startswith(_PACKAGE) and file != _PROCESSES

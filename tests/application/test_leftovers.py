@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from agent_lab import Limits, run_process
+from agent_lab.application.leftovers import Abandoned, Doing, Leftovers
 from agent_lab.application.tool_server import ToolServer, ToolServers
 from agent_lab.domain.limits import McpLimits
 from agent_lab.domain.mcp_server import McpServer
@@ -340,6 +341,27 @@ async def test_a_thread_that_waits_for_a_program_is_freed_by_ending_that(line: L
 
         assert late.content == f"ended by {signal.SIGINT.value}"
         assert (runtime.session.abandoned.total, runtime.session.abandoned.names) == (0, [])
+
+
+@pytest.mark.fault("R19")
+async def test_a_program_that_is_just_being_started_is_ended_once_it_is_there(line: Line) -> None:
+    """It may speak before the thread that started it has its number."""
+    with_popen(["sh", "-c", f"exec 3>{line.path}; echo ready >&3; exec sleep 60"])()
+    program = STARTED.pop()
+    assert await line.says() == "ready"
+    number, program.pid = program.pid, None  # type: ignore[assignment]  # as it is for a moment
+    loop = asyncio.get_running_loop()
+    leftovers = Leftovers("s", loop, Abandoned(), grace=2.0)
+    doing = Doing("shell", 1, leftovers)
+    doing.is_over = True
+    leftovers.add_program(doing, program)
+    leftovers.sweep(None)
+    loop.call_soon(setattr, program, "pid", number)
+    async with asyncio.timeout(5):
+        await leftovers.gone()
+
+    assert program.wait(5) == -signal.SIGINT
+    assert await line.is_dead()
 
 
 @pytest.mark.fault("R20")

@@ -23,6 +23,8 @@ from agent_lab.application.logs import log
 from agent_lab.application.strays import Kind, Stray, StrayProgram, StrayTask
 
 _PACKAGE = str(Path(__file__).parents[1])
+_SOON, _LOOKS = 0.05, 20
+"""Seconds between two looks at a program that has no number yet, and how many; then it failed."""
 _PROCESSES = str(Path(__file__).with_name("processes.py"))
 
 
@@ -103,13 +105,19 @@ class Leftovers:
         for stray, doing in list(self.held.items()):
             if doing.is_over and doing.turn != turn and not stray.is_ending:
                 stray.is_ending = True
-                if stray.watch(self._loop, partial(self._gone, stray)):
-                    self._abandoned.left += 1
-                    said = "session %s: tool %s left %s behind; it is ended"
-                    log.warning(said, self._session_id, doing.tool, stray.name)
-                    self._climb(stray, 0)
-                else:
-                    self._gone(stray)
+                self._end(stray, doing, _LOOKS)
+
+    def _end(self, stray: Stray, doing: Doing, looks: int) -> None:
+        """Begin with its ladder; a program that is just being started is looked at again."""
+        if not stray.is_there and looks:
+            self._loop.call_later(_SOON, self._end, stray, doing, looks - 1)
+        elif stray.watch(self._loop, partial(self._gone, stray)):
+            self._abandoned.left += 1
+            said = "session %s: tool %s left %s behind; it is ended"
+            log.warning(said, self._session_id, doing.tool, stray.name)
+            self._climb(stray, 0)
+        else:
+            self._gone(stray)
 
     async def gone(self) -> None:
         """Wait until all is gone that can be ended. Cancelled, it kills the programs at once."""

@@ -38,6 +38,11 @@ class Stray(Protocol):
         """How it is told of."""
         ...
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it has begun."""
+        ...
+
     def watch(self, loop: AbstractEventLoop, gone: Callable[[], object], /) -> bool:
         """Have `gone` called on the loop at its end; False if it has ended."""
         ...
@@ -55,6 +60,11 @@ class StrayTask:
         self._task = task
         self.ladder: tuple[Step, ...] = ((task.cancel, grace),)
         self.is_ending = self.is_abandoned = False
+
+    @property
+    def is_there(self) -> bool:
+        """A task is, once it is made."""
+        return True
 
     @property
     def name(self) -> str:
@@ -82,6 +92,11 @@ class StrayProgram:
         self._has_group = False
         self.ladder: tuple[Step, ...] = ((self._interrupt, INTERRUPT), (self.kill, KILL))
         self.is_ending = self.is_abandoned = False
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it has a number: it may speak before the thread that started it knows that."""
+        return getattr(self._program, "pid", None) is not None
 
     @property
     def is_reaped(self) -> bool:

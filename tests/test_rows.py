@@ -54,6 +54,10 @@ LEFT = rows("R", 7, 9) | rows("R", 18, 21)
 """Faults of tools that do not end, or leave something behind."""
 
 
+WAITS = rows("S", 29, 31) | rows("S", 33, 36) | rows("S", 38, 39) | {"S41"}
+"""Scenarios that waiting for agents answers for."""
+
+
 def marked(source: str) -> Iterator[tuple[str, str]]:
     """The ids in `@pytest.mark.fault("…")` and `@pytest.mark.scenario("…")`, with their list:
     the fault S12 and the scenario S12 are two things."""
@@ -76,8 +80,9 @@ MARKED = {mark for path in TESTS.rglob("test_*.py") for mark in marked(path.read
         (("scenario",), LINE),
         (("fault",), STORE),
         (("fault",), LEFT),
+        (("scenario",), WAITS),
     ],
-    ids=["wire", "line", "store", "left"],
+    ids=["wire", "line", "store", "left", "waits"],
 )
 def test_every_row_has_a_test(kinds: tuple[str, ...], capability: set[str]) -> None:
     assert sorted(capability - {id_ for kind, id_ in MARKED if kind in kinds}) == []

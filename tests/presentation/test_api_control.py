@@ -11,10 +11,11 @@ import httpx2
 import pytest
 
 from agent_lab import Agent, Limits, tool
+from agent_lab.infrastructure.store_memory import MemoryStore
 from agent_lab.presentation.openapi import OPERATIONS, document
 from agent_lab.testing import ScriptedModel, call, reply
 from tests.application.helpers_line import Gates
-from tests.presentation.helpers_server import BOUND, TOKEN, Serving
+from tests.presentation.helpers_server import BOUND, TOKEN, Serving, talker
 
 CODE = "X-Agent-Lab-Error-Code"
 Json = dict[str, Any]
@@ -183,6 +184,29 @@ async def test_a_permission_is_listed_and_answered_once() -> None:
     assert (done.status_code, done.json()["arguments"]) == (200, {"what": "little"})
     assert (twice.status_code, twice.headers[CODE]) == (409, "prompt_closed")
     assert end["last_message"] == "Done."
+
+
+class Kept(MemoryStore):
+    """A store that the next process finds as it was left."""
+
+    async def close(self) -> None:
+        """Stay open."""
+
+
+async def test_a_closed_agent_is_listed_as_closed_by_the_next_process() -> None:
+    store = Kept()
+    async with Serving(talker("a"), store=store) as serving:
+        a = Api(serving, Gates())
+        agent_id = await a.made("one")
+        await a.post("sessions/wait", {"agent_ids": [agent_id]})
+        await a.post(f"sessions/{agent_id}/close")
+    async with Serving(talker("a"), store=store) as serving:
+        a = Api(serving, Gates())
+        listed = (await a.get("sessions")).json()["sessions"]
+        late = await a.post(f"sessions/{agent_id}/prompt", {"prompt": "two"})
+
+    assert [(one["session_id"], one["state"]) for one in listed] == [(agent_id, "closed")]
+    assert (late.status_code, late.headers[CODE]) == (409, "session_closed")
 
 
 REFUSED: list[tuple[str, Json, int, str]] = [

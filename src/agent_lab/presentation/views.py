@@ -144,7 +144,7 @@ def dormant_view(session: Dormant) -> dict[str, Any]:
         "session_id": session.session_id,
         "agent": session.agent,
         "title": session.body.title,
-        "state": "idle",
+        "state": "closed" if session.body.gone else "idle",
         "turn": session.body.turn,
         "last_seq": session.body.last_seq,
         "epoch": session.body.epoch,

@@ -140,6 +140,8 @@ class Acted:
 
 
 ASKED = "ask_1"
+SHOWN = "5" * 64
+"""The sha256 of what it asks about, as the played server says it."""
 
 
 def asking(arguments: Frame | None = None) -> list[Part]:
@@ -162,5 +164,15 @@ def asking(arguments: Frame | None = None) -> list[Part]:
         ("tool_call", {**named, "arguments": train, "round": 1}),
         ("queue", {"queue": "events", "op": "put", "item": "call_1", "depth": 1}),
         ("queue", {"queue": "events", "op": "take", "item": "call_1", "depth": 0}),
-        ("permission_requested", {**named, "request_id": ASKED, "arguments": train}),
+        (
+            "permission_requested",
+            {
+                **named,
+                "request_id": ASKED,
+                "arguments": train,
+                "sha256": SHOWN,
+                "timeout": 3600.0,
+                "error": None,
+            },
+        ),
     ]

@@ -14,7 +14,7 @@ from playwright.async_api import Browser, Locator, expect
 
 from agent_lab import Agent, DebugRuntime
 from agent_lab.testing import HandGate, ScriptedModel
-from tests.browser.helpers_acts import ASKED, Acted, asking, crowd
+from tests.browser.helpers_acts import ASKED, SHOWN, Acted, asking, crowd
 from tests.browser.helpers_page import Desk, Guide, Stage, looking, staged
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -346,7 +346,7 @@ async def test_a_permission_is_asked_with_its_arguments_and_dead_for_a_moment(
     card = desk.page.get_by_role("region", name="Permission for book_seat")
     await expect(card).to_contain_text('"train": "10:53 to Oslo"')
     await expect(desk.why).to_contain_text("book_seat asks for your permission")
-    allow = card.get_by_role("button", name="Allow")
+    allow = card.get_by_role("button", name="Allow", exact=True)
     since = await desk.page.evaluate("performance.now()")
     await card.evaluate("card => (card.dataset.born ??= performance.now())")
     await expect(allow).to_be_enabled()
@@ -369,8 +369,8 @@ async def test_a_permission_is_answered_once_and_the_card_goes_with_the_answer(
         await card.get_by_role("button", name="edit arguments").click()
         await card.get_by_role("textbox", name="edit arguments").fill('{"train": "8:53"}')
     name = "Deny" if decision == "deny" else "Allow"
-    await card.get_by_role("button", name=name).click()
-    await expect(card.get_by_role("button", name=name)).to_be_disabled()
+    await card.get_by_role("button", name=name, exact=True).click()
+    await expect(card.get_by_role("button", name=name, exact=True)).to_be_disabled()
     await expect(card).to_contain_text("the server is told")
 
     answer = {
@@ -378,10 +378,14 @@ async def test_a_permission_is_answered_once_and_the_card_goes_with_the_answer(
         "deny": {"message": "too dear"},
         "edit": {"arguments": {"train": "8:53"}},
     }
-    frame = {"type": "permission", "request_id": ASKED, "decision": name.lower()}
+    frame = {"type": "permission", "request_id": ASKED, "decision": name.lower(), "sha256": SHOWN}
     assert server.heard == [{**frame, **answer[decision]}]
     await server.add(
-        "permission_resolved", request_id=ASKED, call_id="call_1", decision=name.lower()
+        "permission_resolved",
+        request_id=ASKED,
+        call_id="call_1",
+        decision=name.lower(),
+        reason="answered",
     )
     await expect(card).to_have_count(0)
 
@@ -391,7 +395,7 @@ async def test_arguments_that_are_no_object_are_not_sent(acted: tuple[Desk, Acte
     card = desk.page.locator(".ask")
     await card.get_by_role("button", name="edit arguments").click()
     await card.get_by_role("textbox", name="edit arguments").fill("[1")
-    await card.get_by_role("button", name="Allow").click()
+    await card.get_by_role("button", name="Allow", exact=True).click()
 
     await expect(card).to_contain_text("These arguments are not a JSON object.")
     assert not server.heard

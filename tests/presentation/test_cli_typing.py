@@ -43,7 +43,7 @@ class Terminal:
         self._fd = fd
         self.process = process
         self._folder = folder
-        self.seen = ""
+        self.seen = self.found = ""
         self._more = asyncio.Event()
         asyncio.get_running_loop().add_reader(fd, self._read)
 
@@ -68,6 +68,7 @@ class Terminal:
                     await self._more.wait()
         except TimeoutError:
             raise AssertionError(f"{pattern!r} is not in {self.seen[-3000:]!r}") from None
+        self.found = found[0]
         self.seen = self.seen[found.end() :]
 
     def open_door(self) -> None:
@@ -76,9 +77,9 @@ class Terminal:
 
 
 @asynccontextmanager
-async def typing(folder: Path) -> AsyncIterator[Terminal]:
-    """A run on a terminal, in its foreground, whose tool waits for its door."""
-    (folder / "agent.py").write_text(WAITING)
+async def typing(folder: Path, agent: str = WAITING) -> AsyncIterator[Terminal]:
+    """A run on a terminal, in its foreground, of an agent whose tool waits for its door."""
+    (folder / "agent.py").write_text(agent)
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(ours)
     env = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"}

@@ -72,6 +72,22 @@ async def test_a_steer_before_the_tools_are_back_is_quoted_and_looked_up(on: str
     assert told[-1].type == "done"
 
 
+async def test_a_first_class_seat_is_asked_about_before_it_is_booked() -> None:
+    async with DebugRuntime(demo_agent(pace=0)) as runtime:
+        runtime.start("First class to Rome, please")
+        async with asyncio.timeout(5):
+            async for _ in runtime.follow():
+                if runtime.permissions.pending:
+                    break
+            (asked,) = runtime.permissions.pending
+            assert asked.arguments == {"train": "10:43 to Rome, first class"}
+            runtime.permissions.answer(asked.request_id, "allow")
+            while "booked" not in answer(runtime):
+                await runtime.session.queues.output.get()
+
+    assert "booked: a seat on the 10:43 to Rome, first class" in answer(runtime)
+
+
 async def test_it_answers_any_number_of_messages_with_call_ids_that_never_repeat() -> None:
     async with DebugRuntime(demo_agent(pace=0)) as runtime:
         for number in range(12):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from agent_lab.domain.hand_payloads import PermissionRequested
 from agent_lab.presentation.keyboard import (
     HELP,
+    Begin,
     Cancel,
     Edit,
     Line,
     Order,
+    Permit,
     Send,
     Tell,
     Withdraw,
@@ -42,6 +45,42 @@ def test_a_line_asks_for_one_thing(line: str, order: Order | None) -> None:
 @pytest.mark.parametrize("line", ["/withdraw", "/edit x", "/edit", "/follow", "/what", "/"])
 def test_a_line_that_cannot_be_done_is_told_why(line: str) -> None:
     assert isinstance(understand(line, {}), Tell)
+
+
+ASKS = PermissionRequested(
+    request_id="ask_1",
+    call_id="c1",
+    name="pay",
+    arguments={"amount": 5},
+    sha256="0" * 64,
+    timeout=60,
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "order"),
+    [
+        ("y", Permit("ask_1", "allow")),
+        (" a ", Permit("ask_1", "allow_always")),
+        ("n", Permit("ask_1", "deny")),
+        ("n too dear", Permit("ask_1", "deny", message="too dear")),
+        ("x stop it", Permit("ask_1", "deny_and_interrupt", message="stop it")),
+        ("e", Begin('e {"amount":5}')),
+        ('e {"amount":3}', Permit("ask_1", "allow", arguments={"amount": 3})),
+        ("yes", Send("yes")),
+        ("y and go on", Send("y and go on")),
+        ("allow it", Send("allow it")),
+        ("e for effort", Send("e for effort")),
+        ("/cancel", Cancel()),
+    ],
+)
+def test_only_a_letter_of_its_own_answers_a_tool_that_asks(line: str, order: Order) -> None:
+    assert understand(line, {}, ASKS) == order
+
+
+def test_arguments_that_are_no_json_are_told_and_a_letter_is_a_steer_when_nobody_asks() -> None:
+    assert isinstance(understand("e {amount}", {}, ASKS), Tell)
+    assert understand("y", {}) == Send("y")
 
 
 def test_help_names_every_command() -> None:

@@ -19,7 +19,8 @@ from agent_lab.domain.payloads import (
     TurnFailed,
     Withdrawn,
 )
-from agent_lab.presentation.terminal import Row, Story, one_line, plain, visible, visible_json
+from agent_lab.presentation.escapes import visible, visible_json
+from agent_lab.presentation.terminal import Row, Story, one_line, plain
 from agent_lab.testing import HandGate, ScriptedModel, call, fail, reply
 
 ATTACKS = {

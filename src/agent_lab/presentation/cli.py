@@ -15,8 +15,8 @@ from rich.console import Console
 
 from agent_lab.domain.errors import AgentLabError
 from agent_lab.domain.redaction import SECRETS, secrets_in
+from agent_lab.presentation.escapes import visible
 from agent_lab.presentation.foreground import CANCELLED, DONE, FAILED, UNUSABLE
-from agent_lab.presentation.terminal import visible
 
 Record = Annotated[
     Path | None,
@@ -176,6 +176,9 @@ def run(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each journal entry as a line of JSON.")
     ] = False,
+    allows: Annotated[
+        bool, typer.Option("--yes", "-y", help="Allow every tool call that asks for permission.")
+    ] = False,
     base_url: BaseUrl = None,
     mcp: Mcp = None,
     record: Record = None,
@@ -185,6 +188,8 @@ def run(
     """Run an agent once and watch it here.
 
     Ctrl-C cancels the turn, a second one leaves at once.
+
+    A tool that asks for permission asks here; without a terminal, or with --json, it is denied.
 
     Exit status: 0 done, 1 error, 130 cancelled, 2 it could not begin.
     """
@@ -199,6 +204,7 @@ def run(
         lambda agent: DebugRuntime(with_tools(mcp, at(base_url, agent)), tape=tape),
         words or [],
         as_json=as_json,
+        allows=allows,
     )
 
 

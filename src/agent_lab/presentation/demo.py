@@ -2,7 +2,8 @@
 
 Its model is a small program that reads the history as a provider would. Each message begins with
 two tools at once, one of them slow, so that there is time to type; what was typed meanwhile is
-taken up in the next step, next to a booking that always fails; then the answer is streamed.
+taken up in the next step, next to a booking that always fails; then the answer is streamed. Who
+says “first class” is asked before that is booked, and gets it.
 """
 
 import asyncio
@@ -71,7 +72,8 @@ def next_step(history: Sequence[ChatMessage]) -> tuple[str, list[ToolCall]]:
     if rounds == 0 and said:
         return _look_up(said[-1], _CITIES[_answers(history) % len(_CITIES)], number)
     if rounds == 1:
-        return _book(_destination(history), said[1:], number)
+        first_class = any("first class" in (message.content or "").lower() for message in asked)
+        return _book(_destination(history), said[1:], number, first_class=first_class)
     return _answer(history, said[1:]), []
 
 
@@ -85,8 +87,11 @@ def _look_up(said: str, otherwise: str, number: int) -> tuple[str, list[ToolCall
     return f"{text} The trains take a few seconds: go on typing.", calls
 
 
-def _book(city: str, steers: Sequence[str], number: int) -> tuple[str, list[ToolCall]]:
-    calls = [_call(number, "book_seat", train=_trains(city)[1])]
+def _book(
+    city: str, steers: Sequence[str], number: int, *, first_class: bool
+) -> tuple[str, list[ToolCall]]:
+    train = _trains(city)[1]
+    calls = [_call(number, "book_seat", train=f"{train}, first class" if first_class else train)]
     if not steers:
         return "There are trains. I try to book a seat.", calls
     also = _city(steers[-1]) or city
@@ -188,10 +193,12 @@ def _tools(pace: float) -> list[Tool]:
         await asyncio.sleep(4 * pace)
         return f"trains: {', '.join(_trains(city))}"
 
-    @tool
+    @tool(needs_approval=lambda arguments: "first class" in arguments["train"])
     async def book_seat(train: str) -> str:
         """Book a seat on a train."""
         await asyncio.sleep(0.5 * pace)
+        if "first class" in train:
+            return f"booked: a seat on the {train}"
         raise ConnectionError(f"the booking desk answered 503 for {train!r}")
 
     return [get_weather, find_trains, book_seat]

@@ -24,7 +24,7 @@ from agent_lab.domain.dialects.violations import (
     Violation,
 )
 from agent_lab.domain.errors import AgentLabError
-from agent_lab.presentation.terminal import visible, visible_json
+from agent_lab.presentation.escapes import visible, visible_json
 
 _MOST = 5
 """Rules that an explanation names; servers that copied a text all fit it."""

@@ -11,9 +11,11 @@ import re
 import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import msgspec
 
+from agent_lab.domain.hand_payloads import Decision, PermissionRequested
 from agent_lab.domain.messages import Mode
 
 HELP = """\
@@ -25,6 +27,11 @@ TEXT              a steer: the model sees it as soon as it can
 /cancel [CALL]    stops the turn, or one tool call
 /help             this
 //TEXT            a text that begins with a slash
+While a tool asks for permission:
+y, a              allow it once, or always in this run
+e                 change its arguments, then allow it
+n [WHY]           deny it, and tell the model why
+x [WHY]           deny it and stop the turn
 Ctrl-C cancels the turn, a second one leaves. Ctrl-U clears the line, Ctrl-W its last word."""
 
 
@@ -54,18 +61,48 @@ class Cancel(msgspec.Struct, frozen=True):
     call_id: str | None = None
 
 
+class Permit(msgspec.Struct, frozen=True):
+    """Answer the tool that asks."""
+
+    request_id: str
+    decision: Decision
+    arguments: dict[str, Any] | None = None
+    message: str | None = None
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """Put this into the line, to be changed and sent."""
+
+    text: str
+
+
 class Tell(msgspec.Struct, frozen=True):
     """Nothing to do; say this."""
 
     text: str
 
 
-Order = Send | Withdraw | Edit | Cancel | Tell
+Order = Send | Withdraw | Edit | Cancel | Permit | Begin | Tell
+
+_DECISIONS: dict[str, Decision] = {
+    "y": "allow",
+    "a": "allow_always",
+    "n": "deny",
+    "x": "deny_and_interrupt",
+}
 
 
-def understand(line: str, waiting: Mapping[str, str]) -> Order | None:
-    """What a typed line asks for; None for a blank one. `waiting` are messages by id, in order."""
+def understand(
+    line: str, waiting: Mapping[str, str], asks: PermissionRequested | None = None
+) -> Order | None:
+    """What a typed line asks for; None for a blank one. `waiting` are messages by id, in order.
+
+    `asks` is the permission request that is shown. Only a line that is one of its letters answers
+    it: any other text steers, and allows nothing.
+    """
     line = line.strip()
+    if asks is not None and (answer := _answer(line, asks)) is not None:
+        return answer
     if not line.startswith("/") or line.startswith("//"):
         return Send(line.removeprefix("/")) if line else None
     command, _, said = line.partition(" ")
@@ -87,6 +124,26 @@ def understand(line: str, waiting: Mapping[str, str]) -> Order | None:
             return Tell(HELP)
         case _:
             return Tell(f"there is no {command}; /help says what there is, // sends a slash")
+
+
+def _answer(line: str, asks: PermissionRequested) -> Permit | Begin | Tell | None:
+    """What the line says to the tool that asks; None if it is about something else."""
+    letter, _, more = line.partition(" ")
+    match letter:
+        case "y" | "a" if not more:
+            return Permit(asks.request_id, _DECISIONS[letter])
+        case "n" | "x":
+            return Permit(asks.request_id, _DECISIONS[letter], message=more.strip() or None)
+        case "e" if not more:
+            return Begin(f"e {msgspec.json.encode(asks.arguments).decode()}")
+        case "e" if more.lstrip().startswith("{"):
+            try:
+                arguments = msgspec.json.decode(more, type=dict[str, Any])
+            except msgspec.MsgspecError as error:
+                return Tell(f"these arguments are no JSON object: {error}")
+            return Permit(asks.request_id, "allow", arguments=arguments)
+        case _:
+            return None
 
 
 # An arrow, a function key, a paste's brackets: ESC [ … letter, or ESC O letter.

@@ -1,6 +1,6 @@
 """A session's story as rows for a terminal, and as one line an entry for a test report.
 
-Nothing here prints. What a model or a tool says is text: escapes in it are shown, not obeyed.
+Nothing here prints.
 """
 
 import re
@@ -25,6 +25,8 @@ from agent_lab.domain.payloads import (
     Held,
     LateReply,
     ModelRequested,
+    PermissionRequested,
+    PermissionResolved,
     Rejected,
     Retrying,
     Text,
@@ -35,31 +37,9 @@ from agent_lab.domain.payloads import (
     Withdrawn,
 )
 from agent_lab.domain.redaction import SECRETS
+from agent_lab.presentation.escapes import visible
 
-_C0 = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"}
-_C1_AND_DIRECTION = (
-    *range(0x7F, 0xA0),
-    *(0x61C, 0x200E, 0x200F, 0xFEFF),
-    *range(0x2028, 0x202F),
-    *range(0x2066, 0x206A),
-    *range(0xD800, 0xE000),
-)
-_ESCAPED = {code: f"\\u{code:04x}" for code in _C1_AND_DIRECTION}
-_SHOWN = _ESCAPED | _C0
 _CLIP = 300
-
-
-def visible(text: str) -> str:
-    """The text with every control character made visible: escape is ␛, U+202E is \\u202e.
-
-    So a tool's output can neither move the cursor, nor set a title, nor turn the line around.
-    """
-    return text.replace("\r\n", "\n").translate(_SHOWN)
-
-
-def visible_json(line: str) -> str:
-    """The same JSON, with what JSON leaves raw and a terminal may obey written as escapes."""
-    return line.translate(_ESCAPED)
 
 
 def one_line(entry: Entry, start: float) -> str:
@@ -128,10 +108,13 @@ def drawn(row: Row) -> RenderableType:
     return line
 
 
-def typing(line: str) -> RenderableType:
+def typing(line: str, asks: PermissionRequested | None = None) -> RenderableType:
     """The line that is being typed, and what it does."""
     shown = Styled(f"> {line}▌", overflow="fold")
-    shown.append("" if line else "  a line steers, /help, Ctrl-C cancels", style="dim")
+    help_ = "a line steers, /help, Ctrl-C cancels"
+    if asks is not None:
+        help_ = f"{visible(asks.name)} asks: y allows, n denies, a always, e edits; {help_}"
+    shown.append("" if line else f"  {help_}", style="dim" if asks is None else "yellow")
     return shown
 
 
@@ -149,6 +132,8 @@ class Story:
         self._models = self._calls = 0
         self.waiting: dict[str, str] = {}
         """Messages accepted and not yet delivered, by id."""
+        self.asks: dict[str, PermissionRequested] = {}
+        """Tool calls that wait for permission, by the request's id, oldest first."""
         self._now = 0.0
 
     def tell(self, batch: Sequence[Entry] | Gap) -> list[Row]:
@@ -191,6 +176,8 @@ class Story:
                 yield from self._model(payload, at)
             case ToolCalled() | ToolStarted() | ToolReplied() | LateReply():
                 yield from self._tool(payload, at)
+            case PermissionRequested() | PermissionResolved():
+                yield self._asked(payload, at)
             case Done() | TurnFailed() | Cancelled():
                 yield from self._ended(payload, at)
             case Edited(after=str() as after) if payload.item in self._said:
@@ -266,6 +253,19 @@ class Story:
             case LateReply():
                 said = f"{payload.name or payload.call_id}: {_clip(payload.content)}"
                 yield Row(at, "late", f"{said} [the model does not see it]", "yellow")
+
+    def _asked(self, payload: PermissionRequested | PermissionResolved, at: float) -> Row:
+        called = f"{payload.name}({_arguments(payload.arguments)})"
+        match payload:
+            case PermissionRequested():
+                self.asks[payload.request_id] = payload
+                why = f"; its needs_approval raised {payload.error}" if payload.error else ""
+                return Row(at, "asks", f"{called} wants your permission{why}", "bold yellow")
+            case PermissionResolved():
+                self.asks.pop(payload.request_id, None)
+                label = "allowed" if payload.decision.startswith("allow") else "denied"
+                why = "" if payload.reason == "answered" else f" ({payload.reason})"
+                return Row(at, label, f"{called}{why}", "yellow")
 
     def _ended(self, end: Done | TurnFailed | Cancelled, at: float) -> Iterable[Row]:
         self.end, self._model_since = end, None

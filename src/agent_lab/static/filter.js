@@ -1,6 +1,7 @@
 // One line for each entry, and which entries a filter lets through. Pure.
 
 import { clip, count, shortId, signature } from "./format.js";
+import { ended } from "./gate.js";
 
 export const KINDS = {
   messages: ["accepted", "held", "delivered", "withdrawn", "rejected", "edited", "imported"],
@@ -42,7 +43,7 @@ const LINES = {
   tool_reply: (e) => `${shortId(e.call_id)} ${e.kind === "result" ? "" : `${e.kind}: `}${quote(e.content)}`,
   late_reply: (e) => `${shortId(e.call_id)} too late: ${quote(e.content)}`,
   permission_requested: (e) => `${shortId(e.call_id)} ${signature(e.name, e.arguments, 160)} asks`,
-  permission_resolved: (e) => `${shortId(e.call_id)} ${e.decision}`,
+  permission_resolved: (e) => `${shortId(e.call_id)} ${ended(e)}`,
   paused: (e) => `${e.hop}${e.queue ? ` ${e.queue}` : ""} ${shortId(e.item)} is parked`,
   resumed: (e) => `hop ${e.hop} passed`,
   edited: (e) => `${shortId(e.item)} · now ${quote(typeof e.after === "string" ? e.after : JSON.stringify(e.after))}`,

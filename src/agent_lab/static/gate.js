@@ -22,7 +22,7 @@ export function permission_requested(d, e, t) {
   const key = d.callKeys.get(e.call_id) ?? null;
   const ref = key ? `c:${key}` : null;
   if (d.asked.has(e.request_id)) return ref;
-  d.asked.set(e.request_id, { id: e.request_id, callId: e.call_id, key, name: e.name, args: e.arguments, at: t, seq: e.seq, ref });
+  d.asked.set(e.request_id, { id: e.request_id, callId: e.call_id, key, name: e.name, args: e.arguments, sha256: e.sha256, error: e.error ?? null, at: t, seq: e.seq, ref });
   d.stands.push({ key: `a ${e.request_id}`, kind: "ask", hop: "tool", queue: null, item: e.call_id, name: e.name, ref, seq: e.seq, from: t, to: null, how: null });
   return ref;
 }
@@ -30,12 +30,17 @@ export function permission_requested(d, e, t) {
 export function permission_resolved(d, e, t) {
   const ask = d.asked.get(e.request_id);
   d.asked.delete(e.request_id);
-  endStand(d, `a ${e.request_id}`, t, e.decision);
+  endStand(d, `a ${e.request_id}`, t, ended(e));
   const key = ask?.key ?? d.callKeys.get(e.call_id);
   const call = d.calls.get(key);
-  if (call) d.calls.set(key, { ...call, decision: e.decision, args: e.arguments && e.decision === "allow" ? e.arguments : call.args });
+  if (call) d.calls.set(key, { ...call, decision: e.decision, args: e.arguments && e.decision.startsWith("allow") ? e.arguments : call.args });
   return key ? `c:${key}` : null;
 }
+
+const DECISIONS = { allow: "allowed", allow_always: "allowed for the session", deny: "denied", deny_and_interrupt: "denied, and the turn stopped" };
+
+/** How a request ended, in words. */
+export const ended = (e) => `${DECISIONS[e.decision] ?? e.decision}${!e.reason || e.reason === "answered" ? "" : ` (${e.reason})`}`;
 
 /** A call that has its reply, or a turn that ends (no `key`), leaves nothing asked. */
 export function forget(d, t, key = null) {

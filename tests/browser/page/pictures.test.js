@@ -42,7 +42,7 @@ test("an answer ends the asking, and what was allowed with other arguments is sh
   const j = asking();
   j.add("permission_resolved", { request_id: "p1", call_id: "a", name: "tool_a", arguments: { n: 2 }, decision: "allow" });
   const state = play(j.entries);
-  equal([state.asked.size, state.calls.get("1/a").args, state.stands[0].how], [0, { n: 2 }, "allow"]);
+  equal([state.asked.size, state.calls.get("1/a").args, state.stands[0].how], [0, { n: 2 }, "allowed"]);
 });
 
 test("a request that is told twice asks once, and a reply or an end leaves nothing asked", () => {

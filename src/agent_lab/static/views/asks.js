@@ -2,7 +2,7 @@
 // are between the conversation and the composer, in sight wherever the conversation was scrolled to.
 
 import { h, keyed, mark, say } from "../h.js";
-import { hopWords, shortId } from "../format.js";
+import { clip, hopWords, shortId } from "../format.js";
 import { nameOf } from "../track.js";
 import { textBlock } from "./text.js";
 
@@ -67,15 +67,24 @@ const button = (text, className, onclick) => h("button", { type: "button", class
 function permission({ ask }, actions) {
   const args = argumentsEditor(ask.args);
   const message = h("input", { type: "text", "aria-label": "What the model is told if you deny", placeholder: "why not (the model reads it)", maxlength: "2000" });
-  const answer = (decision) => () => {
-    const changed = decision === "allow" ? args.changed() : undefined;
+  const answer = (decision, words) => () => {
+    const allows = decision.startsWith("allow");
+    const changed = allows ? args.changed() : undefined;
     if (changed === null) return say(made.note, "These arguments are not a JSON object.");
-    const fields = { ...(changed ? { arguments: changed } : {}), ...(decision === "deny" && message.value.trim() ? { message: message.value.trim() } : {}) };
-    made.decide(() => actions.link.permit(ask.id, decision, fields), decision === "allow" ? "Allowed; the server is told." : "Denied; the server is told.");
+    const fields = { ...(ask.sha256 ? { sha256: ask.sha256 } : {}), ...(changed ? { arguments: changed } : {}), ...(!allows && message.value.trim() ? { message: message.value.trim() } : {}) };
+    made.decide(() => actions.link.permit(ask.id, decision, fields), `${words}; the server is told.`);
   };
   const parts = ["? ", h("b", { class: "mono" }, ask.name), " asks for your permission ", h("span", { class: "time", "data-since": ask.at })];
-  const buttons = h("div", { class: "row" }, button("Allow", "primary", answer("allow")), button("Deny", "danger", answer("deny")), args.toggle, message);
-  const made = card("permission", { label: `Permission for ${ask.name}`, parts }, args.node, buttons);
+  const body = h("div", null, args.node, ask.error ? h("p", { class: "dim" }, "It asks because its own needs_approval raised: ", h("span", { class: "mono" }, clip(ask.error, 300))) : null);
+  const buttons = h("div", { class: "row" },
+    button("Allow", "primary", answer("allow", "Allowed")),
+    button("Allow for this session", "", answer("allow_always", "Allowed for this session")),
+    args.toggle);
+  const denial = h("div", { class: "row" },
+    button("Deny", "danger", answer("deny", "Denied")),
+    button("Deny and stop", "danger", answer("deny_and_interrupt", "Denied, and the turn is to stop")),
+    message);
+  const made = card("permission", { label: `Permission for ${ask.name}`, parts }, body, h("div", { class: "answers" }, buttons, denial));
   mark(made.node, "data-seq", ask.seq);
   return made;
 }

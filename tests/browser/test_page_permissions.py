@@ -15,7 +15,7 @@ from agent_lab.infrastructure.models.scripted import ScriptedReply
 from agent_lab.testing import call, reply
 from tests.browser.helpers_page import Desk, Stage, attached, staged
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 
 class Till:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent_lab.application.agent import Agent
+    from agent_lab.application.agent_tool import agent_tool
     from agent_lab.application.control import AgentControl
     from agent_lab.application.processes import run_process
     from agent_lab.application.queues import RuntimeQueues
@@ -30,6 +31,7 @@ _HOME = {
     "Limits": "domain.limits",
     "McpServer": "domain.mcp_server",
     "RuntimeQueues": "application.queues",
+    "agent_tool": "application.agent_tool",
     "ToolCall": "domain.messages",
     "Violation": "domain.dialects.violations",
     "check_history": "domain.dialects.check",
@@ -50,6 +52,7 @@ __all__ = [
     "RuntimeQueues",
     "ToolCall",
     "Violation",
+    "agent_tool",
     "check_history",
     "open_agents",
     "repair_history",

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_lab.application.agent import Agent
+from agent_lab.application.alone import Alone
 from agent_lab.application.gate import Gate
 from agent_lab.application.ports import ExecutionStore, Model, Outside
 from agent_lab.application.runtime import Runtime
+from agent_lab.application.session import Session
 from agent_lab.application.tool_server import ToolServer, ToolServers
 from agent_lab.domain.errors import ModelError
 from agent_lab.domain.limits import Limits, LineLimits
@@ -53,6 +55,19 @@ class DebugRuntime(Runtime):
             gate=gate,
             history=history,
         )
+
+        self._tape = tape
+
+    def _make_session(self) -> Session:
+        """With agents as tools: served they are asked through their lines, else as here."""
+        session = super()._make_session()
+        session.colleagues = Alone(self._open_child)
+        return session
+
+    def _open_child(self, agent: Agent, lineage: tuple[str, ...]) -> "DebugRuntime":
+        child = DebugRuntime(agent, outside=self._outside, tape=self._tape)
+        child.session.lineage = lineage
+        return child
 
     def check(self) -> "list[Problem]":
         """What must not be: two ends of one turn, a message without one, a gap in the numbers."""

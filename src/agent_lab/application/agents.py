@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from agent_lab.application.agent import Agent
+from agent_lab.application.agent_tool import Colleagues, with_colleagues
 from agent_lab.application.archive import Archive, Dormant
 from agent_lab.application.inlet import Inlet
 from agent_lab.application.journal import Entry, Gap
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 class Agents:
     """Agents by name and their sessions, newest first.
 
+    Agents that others have as tools are served as well; a name that is left out is not theirs.
     Open it with `async with`: the task that enters owns the pumps of all sessions, so enter it in a
     coroutine, not in a fixture or generator. At most `idle` sessions without work and viewers are
     kept: of more, the ones that rested longest are closed and forgotten, their message ids too.
@@ -62,6 +64,8 @@ class Agents:
 
         `archive` stores the sessions; it is closed with the agents, and so are the MCP `servers`.
         """
+        self._only = agents[0] if len(agents) == 1 else None
+        agents = with_colleagues(agents)
         self._agents = {agent.name: agent for agent in agents}
         if len(self._agents) < len(agents) or not agents:
             raise ValueError("agents need one name each, and there must be one at least")
@@ -88,6 +92,10 @@ class Agents:
         self._line = line
         self._sessions.as_it_was = line.chats.as_it_was
 
+    def call_through(self, colleagues: Colleagues) -> None:
+        """How tools of sessions from now on ask other agents."""
+        self._sessions.colleagues = colleagues
+
     @property
     def names(self) -> list[str]:
         """Names of the agents, in the order they were given."""
@@ -95,8 +103,8 @@ class Agents:
 
     def get(self, name: str | None = None) -> Agent:
         """The agent of that name; None means the only one. Raises UnknownAgent."""
-        if name is None and len(self._agents) == 1:
-            return next(iter(self._agents.values()))
+        if name is None and self._only is not None:
+            return self._only
         if name is None or name not in self._agents:
             said = "no agent was named" if name is None else f"there is no agent {name!r}"
             raise UnknownAgent(f"{said}; name one of: {', '.join(self._agents)}")

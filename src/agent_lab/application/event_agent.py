@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Literal
 
+from agent_lab.application.agent_tool import CALLING, Calling
 from agent_lab.application.boundary import Outcome, misfit, run_async, run_in_thread
 from agent_lab.application.foreign import Foreign
 from agent_lab.application.gate import Drop, Hop
@@ -166,6 +167,8 @@ class EventAgent:
         limit, context = session.limits.tool_output, session.context.copy()
         runner.doing = Doing(call.name, call.turn, session.leftovers)
         context.run(DOING.set, runner.doing)
+        if tool.wants_call:
+            context.run(CALLING.set, Calling(session, call))
         if tool.is_async:
             return run_async(tool, call.arguments, runner.nudge, runner.foreign, context, limit)
         return run_in_thread(

@@ -19,6 +19,7 @@ from agent_lab.application.executions import Change, Declined, Executions
 from agent_lab.application.fan_out import FanOuts
 from agent_lab.application.idempotency import Claim, Keys
 from agent_lab.application.invariants import Problem, check_line
+from agent_lab.application.line_calls import LineCalls
 from agent_lab.application.line_control import LineControl
 from agent_lab.application.line_fires import LineFires
 from agent_lab.application.line_recovery import recover
@@ -30,7 +31,7 @@ from agent_lab.application.served import AgentsClosed
 from agent_lab.application.timeline import Timeline
 from agent_lab.domain.admission import Lease, Refused, Room, Ticket, Waits
 from agent_lab.domain.errors import AlreadyTerminal, NotAdmitted, StorageError
-from agent_lab.domain.execution import Execution, Kind, Outcome
+from agent_lab.domain.execution import Execution, Kind, Outcome, chain_of, refused_chain
 from agent_lab.domain.limits import LineLimits
 
 
@@ -74,6 +75,7 @@ class ExecutionLine:
         self.queue = ExecutionQueue(self.keeper, self.clock, group, lease=limits.lease)
         self.runs = Runs(self.agents, self.chats, self.book, self.queue, self.timeline, group)
         self.control = LineControl(self)
+        self.agents.call_through(LineCalls(self))
         self.fan_outs = FanOuts(self, group, outside)
         self._keys = Keys(self.book, keep=limits.keys)
         self._closed = False
@@ -114,6 +116,7 @@ class ExecutionLine:
             raise NotAdmitted("closing", "the server stops", hint="come back when it is up again")
         self.chats.check(agent, asked.model)
         try:
+            self._check_depth(agent.name, asked.by)
             async with self._keys.claim(agent.name, kind, asked.key, asked.digest) as claim:
                 if claim.replay is not None:
                     return Submitted(claim.replay, is_replay=True)
@@ -127,6 +130,10 @@ class ExecutionLine:
             raise
         await self._stored(execution)
         return Submitted(self.book.get(execution.id) or execution)
+
+    def _check_depth(self, agent_name: str, by: Asker) -> None:
+        if why := refused_chain(chain_of(by), agent_name, self.limits.depth):
+            raise NotAdmitted("depth_exceeded", why, hint="answer without asking; do not try again")
 
     async def leave(self, execution: Execution) -> bool:
         """Whoever asked has gone: a request that still waits never runs; False if it does."""

@@ -94,6 +94,15 @@ class Runs:
             cost_usd=told.cost_usd,
         )
 
+    def execution_in(self, session_id: str, turn: int | None) -> Execution | None:
+        """The execution whose turn this is, if it is one's."""
+        for execution_id, watch in self._watches.items():
+            if watch.served.session_id == session_id:
+                watch.catch_up()
+                if watch.turn == turn:
+                    return self._book.get(execution_id)
+        return None
+
     def lost(self, execution_id: str) -> None:
         """Its slot was taken by the keeper: it must not go on beside the next one."""
         said = "its slot was taken because the lease was not renewed in time"

@@ -4,10 +4,11 @@ A call that waits for permission occupies nobody: its runner goes on with other 
 is put on `events` again and runs like any other; denied, it is closed in the conversation.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol, get_args
 
+from agent_lab.application.agent import Agent
 from agent_lab.application.boundary import asks
 from agent_lab.application.clock import SessionClock
 from agent_lab.application.foreign import said
@@ -28,6 +29,7 @@ DECISIONS: tuple[Decision, ...] = get_args(Decision)
 class AskingSession(Protocol):
     """What asking needs of its session."""
 
+    agent: Agent
     clock: SessionClock
     conversation: Conversation
     journal: Journal
@@ -43,9 +45,8 @@ class AskingSession(Protocol):
 class PermissionDesk:
     """What waits for somebody's permission in one session, and how it is answered."""
 
-    def __init__(self, session: AskingSession, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, session: AskingSession) -> None:
         self._session = session
-        self._tools = tools
         self.alarms: dict[str, ToolCalled] = {}
         """Calls by the request whose time runs; EventAgent looks whether there are any."""
 
@@ -148,8 +149,10 @@ class PermissionDesk:
         self._session.clock.clear(_key(request_id))
 
     def _check_arguments(self, name: str, arguments: dict[str, Any]) -> None:
+        tool = self._session.agent.tools.get(name)
         try:
-            self._tools[name].bind(arguments)
+            if tool is not None:  # else its server offers it no more, and the call will say so
+                tool.bind(arguments)
         except Exception as error:
             raise AnswerRefused(
                 "bad_arguments",

@@ -10,6 +10,7 @@ from contextvars import copy_context
 from typing import Literal
 
 from agent_lab.application.agent import Agent
+from agent_lab.application.agent_tool import Colleagues
 from agent_lab.application.clock import SessionClock
 from agent_lab.application.gate import Gate
 from agent_lab.application.journal import Journal
@@ -65,7 +66,9 @@ class Session:
         self.outbox: list[AnyPayload] = []  # a deque weighs 0.6 KiB; this is nearly always empty
         self.abandoned = Abandoned()
         self.leftovers = Leftovers(session_id, loop, self.abandoned, limits.grace)
-        self.permissions = PermissionDesk(self, agent.tools)
+        self.permissions = PermissionDesk(self)
+        self.lineage: tuple[str, ...] = ()
+        self.colleagues: Colleagues | None = None
         self.nudge_chat: Callable[[], None] = _nobody
         self.call_closed: Callable[[str], None] = _nobody
         self.is_stopping: Callable[[], bool] = bool

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent_lab.application.agent import Agent
+from agent_lab.application.agent_tool import Colleagues
 from agent_lab.application.archive import Archive, Dormant
 from agent_lab.application.changes import Changes
 from agent_lab.application.closings import Closings
@@ -52,6 +53,7 @@ class Sessions:
         self.archive = archive
         self.changes = Changes()
         self.as_it_was: Callable[[Agent, str], Agent] = lambda agent, _: agent
+        self.colleagues: Colleagues | None = None
         self._open_runtime = open_runtime
         self._outside = outside
         self._idle = idle
@@ -112,6 +114,7 @@ class Sessions:
 
     def _adopt(self, group: asyncio.TaskGroup, served: ServedSession) -> ServedSession:
         self._make_room(group)
+        served.runtime.session.colleagues = self.colleagues
         self.by_id[served.session_id] = served
         group.create_task(self._pump(served), name=f"pump {served.session_id}")
         if served.recorder is not None:

@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any, cast, get_type_hints, overload
+from typing import Any, ClassVar, cast, get_type_hints, overload
 
 import msgspec
 
@@ -34,6 +34,8 @@ class Tool:
         "schema",
         "timeout",
     )
+    wants_call: ClassVar[bool] = False
+    """Whether it asks, through a context variable, which call it answers."""
 
     def __init__(
         self,

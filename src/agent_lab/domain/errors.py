@@ -24,6 +24,7 @@ Faces and the registry of agents have errors of their own below AgentLabError, i
           AlreadyTerminal    it has its end; `status` is which
         UnknownExecution     no such execution, or not of this agent
         NotAdmitted          refused before it was accepted; `code`, `retry_after`
+      ColleagueFailed        the model: an agent that was asked gave no answer
       ToolDefinitionError    the programmer of a tool: no name, no schema
       McpError               an MCP server did not do its part; `code` says how
         McpToolFailed        it ran the tool, which failed
@@ -200,6 +201,14 @@ class NotAdmitted(ExecutionError):
         self.retry_after = retry_after
         self.queue_length = queue_length
         self.execution_id = execution_id
+
+
+class ColleagueFailed(AgentLabError):
+    """An agent that was asked by another gave no answer; the asking model reads why."""
+
+    def __init__(self, agent: str, why: str) -> None:
+        super().__init__(f"agent {agent!r} gave no answer: {why}")
+        self.agent = agent
 
 
 class ToolDefinitionError(AgentLabError):

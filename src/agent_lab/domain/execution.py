@@ -49,7 +49,10 @@ _UNSAID: dict[Status, str] = {
 
 
 class Asker(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asked and through what. `triggered_by` names the door or the thing that asked."""
+    """Who asked and through what. `triggered_by` names the door or the thing that asked.
+
+    `ancestors` are the agents it came through, the first who asked first, the last `source_agent`.
+    """
 
     source: Source = "user"
     triggered_by: str = "api"
@@ -57,6 +60,7 @@ class Asker(msgspec.Struct, frozen=True, kw_only=True):
     source_user: str | None = None
     mcp_key_id: str | None = None
     mcp_key_name: str | None = None
+    ancestors: tuple[str, ...] = ()
 
 
 class ToolUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +94,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     source_user: str | None = None
     mcp_key_id: str | None = None
     mcp_key_name: str | None = None
+    ancestors: tuple[str, ...] = ()
     priority: Source = "user"
     model: str | None = None
     detached: bool = False
@@ -164,6 +169,24 @@ class Broken(msgspec.Struct, frozen=True):
     id: str
     agent_name: str | None
     reason: str
+
+
+def chain_of(asked: Asker | Execution) -> tuple[str, ...]:
+    """The agents it came through; of one that says only who asked, that one."""
+    return asked.ancestors or ((asked.source_agent,) if asked.source_agent else ())
+
+
+def refused_chain(chain: tuple[str, ...], agent_name: str, most: int) -> str | None:
+    """Why an agent cannot be asked through these others, None if it can.
+
+    An agent that asks itself would wait for its own end; a chain without end is one of them too.
+    """
+    way = " → ".join((*chain, agent_name))
+    if agent_name in chain:
+        return f"agent {agent_name!r} waits for this very answer ({way})"
+    if len(chain) > most:
+        return f"{len(chain)} agents ask each other already, {most} is most ({way})"
+    return None
 
 
 def corrects(execution: Execution, outcome: Outcome) -> bool:

@@ -108,6 +108,8 @@ class LineLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How long a slot is held without being renewed; it is renewed three times as often."""
     fan_out: int = 10
     """Tasks of one list that are under way at once."""
+    depth: int = 5
+    """Agents that a request may have come through when it is made."""
     keys: float = 86_400.0
     """How long an idempotency key is honoured."""
 

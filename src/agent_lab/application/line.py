@@ -116,7 +116,8 @@ class ExecutionLine:
             raise NotAdmitted("closing", "the server stops", hint="come back when it is up again")
         self.chats.check(agent, asked.model)
         try:
-            self._check_depth(agent.name, asked.by)
+            if why := refused_chain(chain_of(asked.by), agent.name, self.limits.depth):
+                raise NotAdmitted("depth_exceeded", why, hint="answer without; do not try again")
             async with self._keys.claim(agent.name, kind, asked.key, asked.digest) as claim:
                 if claim.replay is not None:
                     return Submitted(claim.replay, is_replay=True)
@@ -130,10 +131,6 @@ class ExecutionLine:
             raise
         await self._stored(execution)
         return Submitted(self.book.get(execution.id) or execution)
-
-    def _check_depth(self, agent_name: str, by: Asker) -> None:
-        if why := refused_chain(chain_of(by), agent_name, self.limits.depth):
-            raise NotAdmitted("depth_exceeded", why, hint="answer without asking; do not try again")
 
     async def leave(self, execution: Execution) -> bool:
         """Whoever asked has gone: a request that still waits never runs; False if it does."""

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from agent_lab.application.line import ExecutionLine
 
 
+_OVER = " (done)"
+"""Behind the name of an agent in a chain that waits for nothing: it counts, and bars no circle."""
+
+
 class Report(msgspec.Struct):
     """Whom the ends of a background execution are told to, and how many were."""
 
@@ -75,8 +79,8 @@ class LineCalls:
         try:
             return (await self._line.submit(name, kind, asked)).execution
         except NotAdmitted as error:
-            again = f"; try again in {error.retry_after:.0f} s" if error.retry_after else ""
-            raise ColleagueFailed(name, f"{error.code}: {error}{again}") from error
+            then = f"try again in {error.retry_after:.0f} s" if error.retry_after else error.hint
+            raise ColleagueFailed(name, f"{error.code}: {error}; {then}") from error
         except UnknownAgent as error:
             raise ColleagueFailed(name, str(error)) from error
 
@@ -123,7 +127,8 @@ class LineCalls:
             served = self._line.agents.session(report.session_id)
             session = served.runtime.session
             if session.is_idle:  # it begins a turn, which is as deep as what it tells of
-                chain = (*chain_of(ended), ended.agent_name)
+                asked = (*chain_of(ended), ended.agent_name)
+                chain = tuple(f"{name.removesuffix(_OVER)}{_OVER}" for name in asked)
                 self._begun[report.session_id] = (session.conversation.turn + 1, chain)
             self._line.agents.send(served, ChatMessage("user", text, message_id=key))
         except AgentLabError as error:

@@ -59,6 +59,7 @@ class ExecutionLine:
         self._offset = 0.0
         self.book = Executions(store, lambda: self.time() + self._offset)
         self.chats = ChatSessions(agents, kept, self.book.now)
+        agents.call_through(LineCalls(self))  # before sessions are taken up
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -75,7 +76,6 @@ class ExecutionLine:
         self.queue = ExecutionQueue(self.keeper, self.clock, group, lease=limits.lease)
         self.runs = Runs(self.agents, self.chats, self.book, self.queue, self.timeline, group)
         self.control = LineControl(self)
-        self.agents.call_through(LineCalls(self))
         self.fan_outs = FanOuts(self, group, outside)
         self._keys = Keys(self.book, keep=limits.keys)
         self._closed = False
@@ -98,6 +98,11 @@ class ExecutionLine:
                 with suppress(AlreadyTerminal):
                     self.end(execution.id, Outcome(status="interrupted", error_code="closed"))
         self.book.close(AgentsClosed("the server stops; what was accepted for good runs later"))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes anything."""
+        return not self._closed
 
     async def check(self) -> list[Problem]:
         """What must not be, of all lines and sessions here; empty when all is right."""

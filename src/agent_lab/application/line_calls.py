@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_lab.application.agent_tool import AgentTool, Calling, CallingSession
+from agent_lab.application.asked import Asked
 from agent_lab.application.executions import Change, Ended
 from agent_lab.application.logs import log
 from agent_lab.application.served import AgentsClosed, UnknownAgent
@@ -51,6 +52,8 @@ class LineCalls:
     async def ask(self, calling: Calling, tool: AgentTool, message: str) -> str:
         """The agent's answer; raises ColleagueFailed. Cancelled, its execution is terminated."""
         name, session = tool.agent_name, calling.session
+        if not self._line.is_open:
+            raise ColleagueFailed(name, "closing: the server starts or stops")
         by = Asker(
             source="agent",
             triggered_by=f"tool:{tool.name}",
@@ -72,8 +75,6 @@ class LineCalls:
         return ended.response or ""
 
     async def _submit(self, name: str, tool: AgentTool, message: str, by: Asker) -> Execution:
-        from agent_lab.application.line import Asked
-
         kind = "task" if tool.parallel or tool.background else "chat"
         asked = Asked(message=message, by=by, detached=tool.background)
         try:

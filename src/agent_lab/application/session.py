@@ -36,6 +36,11 @@ CancelStatus = Literal["cancelled", "not_running"]
 class Session:
     """One conversation with one agent: its queues, journal, clock and gate."""
 
+    lineage: tuple[str, ...] = ()
+    """The agents it was opened through, by their tools; none for one that a person opened."""
+    colleagues: Colleagues | None = None
+    """How its tools reach other agents."""
+
     def __init__(
         self,
         session_id: str,
@@ -67,8 +72,6 @@ class Session:
         self.abandoned = Abandoned()
         self.leftovers = Leftovers(session_id, loop, self.abandoned, limits.grace)
         self.permissions = PermissionDesk(self)
-        self.lineage: tuple[str, ...] = ()
-        self.colleagues: Colleagues | None = None
         self.nudge_chat: Callable[[], None] = _nobody
         self.call_closed: Callable[[str], None] = _nobody
         self.is_stopping: Callable[[], bool] = bool

@@ -1,7 +1,6 @@
 """The live sessions of one process: opened or taken up from the store, kept, let go and closed.
 
-A served session is taken care of: its own pump takes `output` always, with or without viewers, so
-the agent never waits for somebody to look.
+A pump takes each session's `output`, so an agent never waits for somebody to look.
 """
 
 import asyncio
@@ -238,7 +237,7 @@ class Sessions:
             await self.archive.store.close()
 
     async def close(self) -> None:
-        """Close all sessions at once, within the grace; may be called twice.
+        """Close all sessions at once; may be called twice.
 
         What runs ends `cancelled` (reason `closed`); followers get what is left and then the end.
         Work that ignores its cancellation is left behind after the grace.

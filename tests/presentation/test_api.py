@@ -124,7 +124,7 @@ async def test_a_long_request_is_cut_on_the_wire_and_whole_as_a_body() -> None:
         ("/nothing", 404, "not_found"),
         ("/static/nothing.js", 404, "not_found"),
         ("/static/..%2fpyproject.toml", 404, "not_found"),
-        ("POST /api/agents", 405, "method_not_allowed"),
+        ("DELETE /api/agents", 405, "method_not_allowed"),
         ("POST /healthz", 405, "method_not_allowed"),
     ],
 )

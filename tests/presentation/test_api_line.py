@@ -73,6 +73,25 @@ async def lined(*others: Agent, **limits: Any) -> AsyncGenerator[Line, None]:
 # -- chat and task -------------------------------------------------------------------------------
 
 
+async def test_an_agent_of_any_name_has_its_line_and_session() -> None:
+    """A `/` in a name is `%2F` in an address, and undone before the route is looked for."""
+    model = Gates()
+    model.open("hi", "Hello.")
+    name, path = "sales/EU & co", "/api/agents/sales%2FEU%20%26%20co"
+    async with lined(Agent(name, model=model)) as a:
+        answer = await a.post(f"{path}/chat", {"message": "hi"}, Prefer="wait=0")
+        assert answer.status_code in (200, 202), answer.text
+        found = answer.headers.get("Location") or f"{path}/executions/{answer.headers[ID]}"
+        assert found.startswith(path)
+        record = await a.get(found)
+        assert (record.status_code, record.json()["agent_name"]) == (200, name)
+        assert (await a.get(f"{path}/queue")).json()["agent_name"] == name
+        assert (await a.get(f"{path}/schedules")).status_code == 200
+        session = "/api/sessions/chat%3Asales%2FEU%20%26%20co"
+        assert (await a.get(f"{session}/entries")).json()["session_id"] == f"chat:{name}"
+        assert (await a.get(f"{session}/status")).status_code == 200
+
+
 async def test_a_chat_is_answered_with_both_ids() -> None:
     async with lined() as a:
         a.model.open("hi", "Hello.")

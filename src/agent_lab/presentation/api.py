@@ -53,8 +53,8 @@ class Api:
         return [
             Route("/api/agents", self.agents),
             Route("/api/sessions", self.sessions),
-            Route("/api/sessions/{id}/entries", self.entries),
-            Route("/api/sessions/{id}/entries/{seq}/body", self.body),
+            Route("/api/sessions/{id:path}/entries", self.entries),
+            Route("/api/sessions/{id:path}/entries/{seq}/body", self.body),
         ]
 
     async def agents(self, _: Request) -> Response:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeAlias, get_args
+from urllib.parse import quote
 
 import msgspec
 from starlette.requests import Request
@@ -90,7 +91,7 @@ _KINDS: tuple[tuple[type[AgentLabError], ControlCode, str], ...] = (
 )
 MOST = 500
 """Items in one answer."""
-SESSION = "/api/sessions/{id}"
+SESSION = "/api/sessions/{id:path}"
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -136,7 +137,7 @@ class ControlApi:
         if body.background or body.initial_prompt is None:
             prompt = body.initial_prompt
             made = await self._control.create_agent(body.name, initial_prompt=prompt, **options)
-            where = f"/api/sessions/{made.agent_id}/status"
+            where = f"/api/sessions/{quote(made.agent_id, safe=':')}/status"
             return answer(made, 201, Location=where)
         work = self._control.create_agent_and_wait(
             body.name, body.initial_prompt, timeout_seconds=body.timeout_seconds, **options

@@ -56,7 +56,7 @@ from agent_lab.presentation.line_views import (
 )
 from agent_lab.presentation.views import Encoders
 
-AGENT = "/api/agents/{name}"
+AGENT = "/api/agents/{name:path}"
 WARNING = "its work was told to stop and may still run for a while; what it says goes nowhere"
 
 

@@ -17,7 +17,7 @@ from agent_lab.presentation.schedule_shapes import (
     schedule_view,
 )
 
-ALL = "/api/agents/{name}/schedules"
+ALL = "/api/agents/{name:path}/schedules"
 ONE = ALL + "/{id}"
 
 

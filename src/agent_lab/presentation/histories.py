@@ -52,8 +52,8 @@ class Histories:
         """What to mount."""
         return [
             Route("/api/sessions/import", self.take_in, methods=["POST"]),
-            Route("/api/sessions/{id}/check", self.check),
-            Route("/api/sessions/{id}/entries/{seq}/unheld", self.unheld),
+            Route("/api/sessions/{id:path}/check", self.check),
+            Route("/api/sessions/{id:path}/entries/{seq}/unheld", self.unheld),
             Route("/api/explain", self.explain, methods=["POST"]),
         ]
 

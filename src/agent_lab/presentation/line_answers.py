@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 from starlette.requests import Request
@@ -65,7 +66,7 @@ def accepted(execution: Execution, position: int | None) -> Response:
     said = AcceptedAnswer(
         execution_id=execution.id, execution=admission(execution), position=position
     )
-    found = f"/api/agents/{execution.agent_name}/executions/{execution.id}"
+    found = f"/api/agents/{quote(execution.agent_name, safe='')}/executions/{execution.id}"
     return _told(answer(said, 202, Location=found), execution)
 
 

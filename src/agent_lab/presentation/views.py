@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -97,7 +98,8 @@ def session_frame(session: ServedSession) -> str:
 
 def gap_frame(session: ServedSession, gap: Gap) -> str:
     """Entries that memory let go of; without a store, nobody has them."""
-    stored = f"/api/sessions/{session.session_id}/entries?after={gap.first - 1}"
+    where = quote(session.session_id, safe=":")
+    stored = f"/api/sessions/{where}/entries?after={gap.first - 1}"
     read_at = stored if session.recorder is not None else None
     return hidden_text({"type": "gap", "from": gap.first, "to": gap.last, "read_at": read_at})
 

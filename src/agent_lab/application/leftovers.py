@@ -76,6 +76,8 @@ DOING: ContextVar[Doing | None] = ContextVar("agent_lab_doing", default=None)
 class Leftovers:
     """What the tools of one session started beside themselves and that has not ended."""
 
+    __slots__ = ("_abandoned", "_grace", "_loop", "_session_id", "_waiters", "held")
+
     def __init__(
         self, session_id: str, loop: AbstractEventLoop, abandoned: Abandoned, grace: float
     ) -> None:

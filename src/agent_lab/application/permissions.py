@@ -45,6 +45,8 @@ class AskingSession(Protocol):
 class PermissionDesk:
     """What waits for somebody's permission in one session, and how it is answered."""
 
+    __slots__ = ("_session", "alarms")
+
     def __init__(self, session: AskingSession) -> None:
         self._session = session
         self.alarms: dict[str, ToolCalled] = {}

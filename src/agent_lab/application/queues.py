@@ -51,7 +51,7 @@ class WorkQueue(RuntimeQueue[ItemT]):
         super().__init__(name, maxsize)
         self._name: QueueName = name
         self._desk = desk
-        self._write = desk.journal.hand_off
+        self._journal = desk.journal
         self._conversation = desk.conversation
 
     async def put(self, item: ItemT) -> None:
@@ -97,7 +97,7 @@ class WorkQueue(RuntimeQueue[ItemT]):
         queue = self._queue
         queue.append(item)
         depth = len(queue)
-        self._write((self._name, "put", item, depth, self._conversation.where))
+        self._journal.hand_off((self._name, "put", item, depth, self._conversation.where))
         self._puts += 1
         if depth > self._peak:
             self._peak = depth
@@ -114,7 +114,7 @@ class WorkQueue(RuntimeQueue[ItemT]):
         """Take the head and write it down: every take comes here."""
         queue = self._queue
         item = queue.popleft()
-        self._write((self._name, "take", item, len(queue), self._conversation.where))
+        self._journal.hand_off((self._name, "take", item, len(queue), self._conversation.where))
         if self._putters:
             self._wakeup_next(self._putters)
         return item
@@ -129,7 +129,7 @@ class WorkQueue(RuntimeQueue[ItemT]):
             if not (self._parked and item is self._queue[0]):
                 self._queue.remove(item)
                 depth, where = len(self._queue), self._conversation.where
-                self._write((self._name, "take", item, depth, where))
+                self._journal.hand_off((self._name, "take", item, depth, where))
 
     async def _held(self, item: ItemT) -> ItemT | None:
         hold = self._desk.gate.hold

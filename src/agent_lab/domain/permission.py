@@ -68,7 +68,7 @@ class Permissions:
     def __init__(self) -> None:
         self.waiting: dict[str, Asked] = {}
         self._closed: dict[str, Decision] = {}
-        self._allowed: set[str] = set()
+        self._allowed: tuple[str, ...] = ()
         self._granted: dict[tuple[int, str], str] = {}
 
     def admits(self, call: ToolCalled) -> bool:
@@ -123,7 +123,7 @@ class Permissions:
         message = clean(answer.message).strip() if answer.message else None
         ended = [self._end(Asked(asked.request, call), answer.decision, "answered", message)]
         if answer.decision == "allow_always":
-            self._allowed.add(call.name)
+            self._allow(call.name)
             others = [one for one in self.waiting.values() if one.call.name == call.name]
             ended += [self._end(one, "allow_always", "always") for one in others]
         return ended
@@ -157,13 +157,17 @@ class Permissions:
                 self.waiting.pop(payload.request_id, None)
                 self._closed[payload.request_id] = payload.decision
                 if payload.decision == "allow_always":
-                    self._allowed.add(payload.name)
+                    self._allow(payload.name)
             case _:
                 pass
 
     def knows(self, request_id: str) -> bool:
         """Whether this request was ever made here."""
         return request_id in self.waiting or request_id in self._closed
+
+    def _allow(self, name: str) -> None:
+        if name not in self._allowed:
+            self._allowed += (name,)
 
     def _end(
         self, asked: Asked, decision: Decision, reason: Why, message: str | None = None

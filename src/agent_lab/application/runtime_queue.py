@@ -92,16 +92,9 @@ class RuntimeQueue(Queue[T]):
 
     def offer_one(self, item: T) -> bool:
         """Add an item now; False where there is no room."""
-        queue = self._queue
-        size = len(queue) + 1
-        if size > self._bound or self._closed:
+        if len(self._queue) >= self._bound or self._closed:
             return False
-        queue.append(item)
-        self._puts += 1
-        if size > self._peak:
-            self._peak = size
-        if self._getters:
-            self._wakeup_next(self._getters)
+        self.push(item)
         return True
 
     async def put(self, item: T) -> None:
